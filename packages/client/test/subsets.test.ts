@@ -19,7 +19,7 @@ function linksOf(count: number): Link[] {
 /** The subsets that one lookup asks, one after the other. */
 function asking(subsets: Subsets): () => Links | undefined {
   const tried = new Set<number>()
-  return () => subsets.next(tried)
+  return () => subsets.next({ tried, away: new Set() })
 }
 
 const nameOf = (subset: Links) =>

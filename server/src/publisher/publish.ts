@@ -259,7 +259,8 @@ class Publication implements Record<Step, () => Promise<void>> {
       this.#sent = await this.#sendOnce(this.#wanted)
     } catch (error) {
       const { code, message } = error as PublishError
-      const isFull = code === 'batch_refused' && message.includes('begin a new') && this.#wanted.does === 'change'
+      // One server's word: it is believed of a batch that adds, and once a run.
+      const isFull = code === 'batch_refused' && message.includes('begin a new') && addsOf(this.#wanted) > 0
       if (!isFull || this.#began) throw error
       await this.#makeRoom(this.#wanted, error as PublishError)
       this.#sent = await this.#sendOnce(this.#wanted)

@@ -11,11 +11,11 @@
 // here can be called off. A failure leaves the batch pending, and the next operation finishes it first, in any tab and any
 // life of the page.
 
-import { ROUNDS, SLOW_MS, slowestMs } from '../base/constants.js'
+import { ROUNDS } from '../base/constants.js'
 import { ServerError, StorageError, TamperedError } from '../base/errors.js'
 import { goSteps } from '../scheme/download.js'
 import type { Ask, AskedState, Batch } from '../scheme/scheme.js'
-import { firstOf, worstOf } from '../servers/ask.js'
+import { firstOf, Pace, worstOf } from '../servers/ask.js'
 import type { Link, Links } from '../servers/transport.js'
 import { advance } from '../state/advancing.js'
 import { condemn } from '../state/condemnation.js'
@@ -193,7 +193,7 @@ async function byWays(
       [link],
       ways.findIndex(([own]) => own === link),
     )
-    return { work, ms: SLOW_MS + slowestMs(body.length + replyBytes), late: () => standing.note(link, 'late') }
+    return { work, pace: new Pace(link, body.length + replyBytes), late: () => standing.note(link, 'late') }
   }
   const isPassing = (error: unknown) => {
     const passing = error instanceof ServerError && !(error instanceof TamperedError) && !hasTurned(error, manifest)

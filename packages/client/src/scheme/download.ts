@@ -4,13 +4,13 @@
 import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@keyhush/protocol'
 import type { Core, DirectoryHandle, Lanes } from '@keyhush/wasm/client'
 import { OVER, scoped, together } from '../base/abort.js'
-import { SLOW_MS, slowestMs, WORK_BYTES } from '../base/constants.js'
+import { SLOW_MS, WORK_BYTES } from '../base/constants.js'
 import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'
 import { shuffled } from '../base/random.js'
 import { coreCode, hintsOf, inCore, release } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
-import { askOne, repeated, sleep, worstOf } from '../servers/ask.js'
+import { askOne, Pace, repeated, sleep, worstOf } from '../servers/ask.js'
 import { namesOf } from '../servers/parties.js'
 import { getBlob, getWholeBlob, type Link } from '../servers/transport.js'
 import type { SchemeContext, Sources } from './scheme.js'
@@ -66,16 +66,17 @@ export async function downloadBlob(
 ): Promise<Uint8Array> {
   let most = 0
   try {
-    const asking = { bytes, outlasts: true, onFailed: stats.onFailed }
-    return await askOne(servers, asking, signal, async (link, signal) => {
+    const asking = { outlasts: true, onFailed: stats.onFailed }
+    return await askOne(servers, asking, signal, async (link, signal, told) => {
       let own = 0
-      const told = (more: number) => {
+      const took = (more: number) => {
+        told(more)
         own += more
         if (own <= most) return
         received(own - most)
         most = own
       }
-      const blob = await getWholeBlob(link, toHex(hash), bytes, signal, told)
+      const blob = await getWholeBlob(link, toHex(hash), bytes, signal, took)
       if (await isRight(blob)) return blob
       const expected = `expected ${what} with the hash that was agreed on, got another`
       throw new TamperedError(link.server.name, `${expected}; use another server, and tell its operator`)
@@ -111,7 +112,7 @@ function decodeDirectory(core: Core, bytes: Uint8Array, manifest: Manifest, serv
 interface Piece {
   readonly partition: number
   readonly link: Link
-  readonly begun: number
+  readonly pace: Pace
   readonly over: AbortController
 }
 
@@ -133,18 +134,21 @@ export async function downloadPartitions(
   }
   const pieces = new Set<Piece>()
   const failures = new Map<Link, ServerError>()
-  const patience = SLOW_MS + slowestMs(bytes)
   /** lanes whose piece another has taken over */
   let resting = new Set<Link>()
   let wake = () => {}
   const take = async (link: Link, lane: number, signal: AbortSignal) => {
     const partition = missing.shift()!
-    const piece: Piece = { partition, link, begun: clock.now(), over: new AbortController() }
+    const piece: Piece = { partition, link, pace: new Pace(link), over: new AbortController() }
+    const told = (bytes: number) => {
+      piece.pace.told(bytes)
+      received(bytes)
+    }
     pieces.add(piece)
     try {
       await scoped([signal, piece.over.signal], async signal => {
         await repeated(link, { outlasts: true }, signal, (link, signal) =>
-          receive(context, manifest, folding, link, lane, partition, received, signal),
+          receive(context, manifest, folding, link, lane, partition, told, signal),
         )
       })
     } catch (error) {
@@ -162,8 +166,8 @@ export async function downloadPartitions(
   }
   /** An idle lane waits for the other's piece, and takes it over if that takes too long. */
   const wait = async (signal: AbortSignal) => {
-    const { link, begun, over } = [...pieces][0]!
-    const left = begun + patience - clock.now()
+    const { link, pace, over } = [...pieces][0]!
+    const { left } = pace
     if (left <= 0 && !link.environment.connection?.isOffline) {
       link.standing.note(link, 'late')
       stats.incident(link.server.name, 'slow')
@@ -172,7 +176,7 @@ export async function downloadPartitions(
     }
     const ended = new AbortController()
     wake = () => ended.abort()
-    await scoped([signal, ended.signal], either => sleep(clock, left > 0 ? left : patience, either))
+    await scoped([signal, ended.signal], either => sleep(clock, left > 0 ? left : SLOW_MS, either))
   }
   const isAble = (link: Link) => !failures.has(link)
   const serve = async (link: Link, lane: number, signal: AbortSignal) => {

@@ -37,7 +37,8 @@ interface Asking {
   readonly onFailed?: (link: Link, error: ServerError) => void
 }
 
-type Work<T> = (link: Link, signal: AbortSignal) => Promise<T>
+/** `told` is called with the number of bytes in each chunk of a long reply: as long as they come fast enough, the server is in time. */
+type Work<T> = (link: Link, signal: AbortSignal, told: (bytes: number) => void) => Promise<T>
 
 /**
  * The replies, in the order of `links`; undefined: none in time. `enough`: how many suffice. Servers that were late before get twice what
@@ -58,7 +59,7 @@ export async function askAll<T>(
     new Promise<void>((resolve, reject) => {
       const ask = async (link: Link) => {
         try {
-          replies.set(link, await asked(link, asking, SLOW_MS, signal, work))
+          replies.set(link, await asked(link, asking, new Pace(link), signal, work))
         } catch (error) {
           if (!(error instanceof ServerError)) return reject(error)
           failures.push(error)
@@ -82,22 +83,17 @@ export async function askAll<T>(
   return links.map(link => replies.get(link))
 }
 
-/** The first reply; servers that were late are asked last. `bytes`: its length, if that is known. Throws as `askAll`. */
-export async function askOne<T>(
-  links: Links,
-  { bytes = 0, ...asking }: Asking & { readonly bytes?: number },
-  signal: AbortSignal,
-  work: Work<T>,
-): Promise<T> {
+/** The first reply; servers that were late are asked last. Throws as `askAll`. */
+export async function askOne<T>(links: Links, asking: Asking, signal: AbortSignal, work: Work<T>): Promise<T> {
   const left = links[0]!.standing.order(links)
   const failures: ServerError[] = []
-  const ms = SLOW_MS + slowestMs(bytes)
   return await scoped([signal], async signal => {
     const next = (giveWay: () => void): Try<T> | undefined => {
       const link = left.shift()
       if (link === undefined) return undefined
+      const pace = new Pace(link)
       const late = () => link.standing.note(link, 'late')
-      return { ms, late, work: asked(link, asking, ms, signal, work, giveWay) }
+      return { pace, late, work: asked(link, asking, pace, signal, work, giveWay) }
     }
     const isPassing = (error: unknown) => {
       const isOne = error instanceof ServerError && !signal.aborted
@@ -111,18 +107,44 @@ export async function askOne<T>(
   })
 }
 
+/** Of a reply, whatever it is. */
+const HEAD_BYTES = 64
+
+/** How long a server may take for a reply: SLOW_MS, and what the bytes that have come take at 256 kbit/s. */
+export class Pace {
+  readonly #clock: Link['environment']['clock']
+  readonly #begun: number
+  #bytes: number
+
+  /** `bytes`: of a reply that is not watched, all of them */
+  constructor({ environment: { clock } }: Link, bytes = HEAD_BYTES) {
+    this.#clock = clock
+    this.#begun = clock.now()
+    this.#bytes = bytes
+  }
+
+  readonly told = (bytes: number) => {
+    this.#bytes += bytes
+  }
+
+  /** Milliseconds until it is late, if no more comes. */
+  get left(): number {
+    return this.#begun + SLOW_MS + slowestMs(this.#bytes) - this.#clock.now()
+  }
+}
+
 /** A try among several. */
 export interface Try<T> {
   readonly work: Promise<T>
   /** how long it may take before the next begins as well, … */
-  readonly ms: number
+  readonly pace: Pace
   /** … and what is called then */
   readonly late: () => void
 }
 
 /**
- * Begins one try, and the next as well when that one fails, is late or gives way. The first that succeeds counts; the others run on.
- * Rejects at once with a failure that is not `passing`, else with the last one when no try is left.
+ * Begins one try, and the next as well when that one fails, is late or gives way. The first that succeeds counts; the others run on, and no
+ * more begin. Rejects at once with a failure that is not `passing`, else with the last one when no try is left.
  */
 export function firstOf<T>(
   link: Link,
@@ -131,9 +153,11 @@ export function firstOf<T>(
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     let running = 0
+    let isOver = false
     const begin = (failure?: unknown) => {
       let hasGivenWay = false
       const giveWay = (failure?: unknown) => {
+        if (isOver) return
         if (!hasGivenWay) begin(failure)
         else if (running === 0) reject(failure)
         hasGivenWay = true
@@ -144,19 +168,34 @@ export function firstOf<T>(
         return
       }
       running++
-      const clear = after(link, one.ms, () => {
+      const clear = whenLate(link, one.pace, () => {
         one.late()
         giveWay()
       })
+      const succeeded = (value: T) => {
+        isOver = true
+        resolve(value)
+      }
       const failed = (error: unknown) => {
         running--
-        if (isPassing(error)) giveWay(error)
-        else reject(error)
+        if (isPassing(error)) return giveWay(error)
+        isOver = true
+        reject(error)
       }
-      one.work.then(resolve, failed).finally(clear)
+      one.work.then(succeeded, failed).finally(clear)
     }
     begin()
   })
+}
+
+/** Calls `call` when a try is late. Returns how to call that off. */
+function whenLate(link: Link, pace: Pace, call: () => void): () => void {
+  const look = () => {
+    if (pace.left > 0) clear = after(link, pace.left, look)
+    else call()
+  }
+  let clear = after(link, pace.left, look)
+  return () => clear()
 }
 
 /** Calls `call` after `ms`; later if the page was held up meanwhile, or the device is offline. Returns how to call that off. */
@@ -175,20 +214,18 @@ function after({ environment: { clock, connection } }: Link, ms: number, call: (
   return () => clock.clearTimeout(timer)
 }
 
-/** Asks one server, and notes how it did. `ms`: within which it replies in time. */
+/** Asks one server, and notes how it did. */
 async function asked<T>(
   link: Link,
   asking: Asking,
-  ms: number,
+  pace: Pace,
   signal: AbortSignal,
   work: Work<T>,
   giveWay?: () => void,
 ): Promise<T> {
-  const { clock } = link.environment
-  const begun = clock.now()
   try {
-    const reply = await repeated(link, asking, signal, work, giveWay)
-    if (clock.now() - begun <= ms) link.standing.note(link, 'in time')
+    const reply = await repeated(link, asking, signal, (link, signal) => work(link, signal, pace.told), giveWay)
+    if (pace.left >= 0) link.standing.note(link, 'in time')
     return reply
   } catch (error) {
     if (!(error instanceof ServerError) || signal.aborted) throw error
@@ -207,7 +244,7 @@ export async function repeated<T>(
   link: Link,
   { outlasts, once }: Pick<Asking, 'outlasts' | 'once'>,
   signal: AbortSignal,
-  work: Work<T>,
+  work: (link: Link, signal: AbortSignal) => Promise<T>,
   giveWay: () => void = () => {},
 ): Promise<T> {
   const { clock, connection } = link.environment

@@ -36,6 +36,14 @@ export class OutdatedError extends Error {
 const CHAIN_MANIFESTS = 64
 const CHAIN_BYTES = 8 * 1024 * 1024
 
+/** Of a reply. */
+interface Length {
+  /** the probable one */
+  readonly bytes: number
+  /** called with the bytes of each chunk */
+  readonly told: (bytes: number) => void
+}
+
 /** The longest reply of `/v1/manifests`, in bytes. */
 const LONGEST_CHAIN = Math.max(CHAIN_BYTES, LONGEST_MANIFEST_BYTES)
 
@@ -86,8 +94,8 @@ async function anyPath(
   const moment = Math.min(SLOW_MS + slowestMs(bytes), SILENCE_MS)
   let isOver = false
   const over = new AbortController()
-  const from = async (link: Link, signal: AbortSignal) => {
-    const path = await pathFrom(link, base, target, bytes, following, signal)
+  const from = async (link: Link, signal: AbortSignal, told: (bytes: number) => void) => {
+    const path = await pathFrom(link, base, target, { bytes, told }, following, signal)
     if (path !== undefined) return path
     if (!isOver) sleep(clock, moment, signal).then(() => over.abort(OVER))
     isOver = true
@@ -97,7 +105,7 @@ async function anyPath(
   // Others may have forgotten less.
   const links = [...holders, ...following.links.filter(link => !holders.includes(link))]
   try {
-    return await scoped([signal, over.signal], signal => askOne(links, { bytes }, signal, from))
+    return await scoped([signal, over.signal], signal => askOne(links, {}, signal, from))
   } catch (error) {
     throw isOver && !signal.aborted ? new OutdatedError('history') : error
   }
@@ -111,14 +119,14 @@ async function pathFrom(
   link: Link,
   base: Agreed,
   target: Agreed,
-  bytes: number,
+  length: Length,
   { core, pause }: Following,
   signal: AbortSignal,
 ): Promise<readonly Agreed[] | undefined> {
   const kept: Agreed[] = []
   let keptBytes = 0
   for (let last = base; ; ) {
-    const piece = await piecesAfter(link, last.manifest.epoch, bytes, signal)
+    const piece = await piecesAfter(link, last.manifest.epoch, length, signal)
     const wanted = piece?.slice(0, target.manifest.epoch - last.manifest.epoch) ?? []
     if (!canLead(last, wanted, target)) return undefined // before any of it is hashed
     for (const next of wanted) {
@@ -139,11 +147,11 @@ async function pathFrom(
 async function piecesAfter(
   link: Link,
   since: number,
-  bytes: number,
+  { bytes, told }: Length,
   signal: AbortSignal,
 ): Promise<readonly Agreed[] | undefined> {
   try {
-    const chain = await getBounded(link, `/v1/manifests?since=${since}`, LONGEST_CHAIN, signal, bytes)
+    const chain = await getBounded(link, `/v1/manifests?since=${since}`, LONGEST_CHAIN, signal, bytes, told)
     return fromWire(link, () => decodeManifests(chain, CHAIN_MANIFESTS))
   } catch (error) {
     if (error instanceof VersionError && error.newest !== undefined) return undefined

@@ -92,9 +92,10 @@ export class Lag {
   /** What to throw if servers hold the map back; undefined: they do not. */
   get error(): VersionError | undefined {
     if (this.#epoch === undefined) return undefined
+    const [first, ...others] = this.#servers as [string]
     const what = `expected epoch ${this.#epoch}, which the publisher has signed and another server shows`
-    const came = `got none of it from ${listed(this.#servers)}; call again later, or ask their operators`
-    return new VersionError(this.#servers[0]!, `${what}, ${came}`, { retryable: true })
+    const came = others.length === 0 ? 'got an older one' : `got an older one, as from ${listed(others)}`
+    return new VersionError(first, `${what}, ${came}; call again later, or ask the operator`, { retryable: true })
   }
 }
 
@@ -180,7 +181,9 @@ class Look {
       if (newest === undefined) break
       const ofEpoch = claims.filter(([first]) => first?.epoch === newest.epoch)
       const proofs = [...merged(ofEpoch.map(([first]) => first!))].map(claim => this.#verified(publisher, claim))
-      const [signed, other] = (await Promise.all(proofs.map(proof => this.#inTime(proof)))).filter(signed => signed !== undefined)
+      const [signed, other] = (await Promise.all(proofs.map(proof => this.#inTime(proof)))).filter(
+        signed => signed !== undefined,
+      )
       if (other !== undefined) throw this.#disagree(`the publisher has signed two manifests of epoch ${newest.epoch}`)
       if (signed !== undefined && this.#isGood(publisher, signed)) return signed
       refused ??= signed
@@ -305,18 +308,45 @@ class Look {
     return this.#disagree(`their manifests of epoch ${epoch} differ`)
   }
 
-  /** The servers contradict each other, or themselves. */
   #disagree(reason: string): ServersDisagreeError {
-    const names = namesOf(this.#following.links.map(({ server }) => server))
-    const what = `expected ${names} to publish the same, but ${reason}`
-    return new ServersDisagreeError(`${what}; one of them is wrong: ask their operators`)
+    return disagreement(this.#following.links, reason)
   }
+}
+
+/**
+ * Throws ServersDisagreeError if the publisher has signed two histories: that of `base`, where a map is, and that of `at`. Both are covered by
+ * signatures.
+ */
+export function assertNoFork({ core, links }: Pick<Following, 'core' | 'links'>, base: Agreed, at: Agreed): void {
+  const { epoch, databaseId } = base.manifest
+  if (!equalBytes(at.manifest.databaseId, databaseId)) return
+  const isOther = at.manifest.epoch === epoch && !equalBytes(at.bytes, base.bytes)
+  const names = at.manifest.epoch === epoch + 1 ? at.manifest.previousManifest : undefined
+  if (
+    !isOther &&
+    (names === undefined ||
+      equalBytes(
+        names,
+        inCore(core, () => core.blake3(base.bytes)),
+      ))
+  )
+    return
+  throw disagreement(links, `the publisher has signed two manifests of epoch ${epoch}, of which this map has the other`)
+}
+
+/** The servers contradict each other, or themselves. */
+function disagreement(links: Links, reason: string): ServersDisagreeError {
+  const what = `expected ${namesOf(links.map(({ server }) => server))} to publish the same, but ${reason}`
+  return new ServersDisagreeError(`${what}; one of them is wrong: ask their operators`)
 }
 
 /** What a server claims, newest first: it can list thousands of signatures. */
 function claimsIn({ epochs, signatures }: Info, publisher: Publisher): Claim[] {
   const underKey = signatures.filter(({ publicKey }) => publicKey === publisher.key)
-  const claims = epochs.map(shown => {
+  // One epoch is unsigned at the most: what is older is another key's past.
+  const newest = Math.max(...epochs.map(({ epoch }) => epoch))
+  const recent = epochs.filter(({ epoch }) => epoch >= newest - 1)
+  const claims = recent.map(shown => {
     const ofEpoch = underKey.filter(signature => compareEpochs(signature, shown) === 0)
     return { ...shown, signatures: ofEpoch.slice(0, MOST_SIGNATURES) }
   })

@@ -44,9 +44,14 @@ export async function getBounded(
   atMost: number,
   signal?: AbortSignal,
   bytes = 0,
+  told: (bytes: number) => void = () => {},
 ): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
-  const received = await exchange(link, { path, atMost, bytes }, chunk => void chunks.push(chunk), signal)
+  const take = (chunk: Uint8Array) => {
+    told(chunk.length)
+    chunks.push(chunk)
+  }
+  const received = await exchange(link, { path, atMost, bytes }, take, signal)
   const body = new Uint8Array(received)
   let at = 0
   for (const chunk of chunks) {

@@ -41,8 +41,8 @@ async function updateList(
   // Taking turns shares the load. It tells nothing: every client fetches all lists in the same order.
   const order = epoch % 2 === 0 ? links : [...links].reverse()
   const onFailed = stats.onFailed
-  return await askOne(order, { bytes, onFailed }, signal, async (link, signal) => {
-    const list = await getWholeBlob(link, toHex(expected), bytes, signal)
+  return await askOne(order, { onFailed }, signal, async (link, signal, told) => {
+    const list = await getWholeBlob(link, toHex(expected), bytes, signal, told)
     const hash = inCore(core, () => core.blake3(list))
     if (equalBytes(hash, expected)) return list
     throw new TamperedError(

@@ -12,7 +12,7 @@
 // When a state is due, and which one, depends on the manifest, on how many lookups have ended, on whether there was one before, and on
 // whether the line is metered. It never depends on what was asked, on what came back, nor on what the app has aborted (P5, I3).
 
-import type { Manifest } from '@keyhush/protocol'
+import { equalBytes, type Manifest } from '@keyhush/protocol'
 import type { Core, Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
 import { ClosedError, InternalError, KeyhushError, ServersDisagreeError, UnsupportedError } from '../base/errors.js'
@@ -257,7 +257,10 @@ export class ChoosingSession implements Session {
     const seen = newer(stored?.manifest, this.#shown?.place)
     this.#due = stored && 'unfinished'
     if (stored?.stage === 'whole' && !this.#isScript) {
-      if (await this.#beginsWithStored(stateful, progress, signal)) return this.#assertSuccession(seen, stateful)
+      if (await this.#beginsWithStored(stateful, progress, signal)) {
+        if (isBefore(stateful.manifest, seen)) await this.#giveWay(seen) // lookups without a state have gone further
+        return this.#assertSuccession(seen, this.#now)
+      }
       this.#due = 'outdated'
     }
     const stateless = this.#stateless(seen)
@@ -345,17 +348,20 @@ export class ChoosingSession implements Session {
       return await this.#consent.ask({ ...this.#offer(), ...offer }, signal)
     }
     if (this.#due === 'needed') return await this.#consent.ask({ ...offer, reason: 'needed' }, signal)
-    if (this.#begun && this.#preparing === undefined) {
-      this.#goingBack = this.#goBack()
-      this.#prepareBy(this.#goingBack)
-    }
+    if (this.#begun && this.#preparing === undefined) this.#giveWay(this.#now.manifest).catch(() => {})
     throw refusalOf(offer)
   }
 
+  async #giveWay(seen: Place | undefined): Promise<void> {
+    this.#goingBack = this.#goBack(seen)
+    this.#prepareBy(this.#goingBack)
+    await this.#goingBack
+  }
+
   /** From the state to lookups without one. Rejects if these cannot begin, or if the store cannot be opened again. */
-  async #goBack(): Promise<void> {
+  async #goBack(seen: Place | undefined): Promise<void> {
     const stateful = this.#now
-    const stateless = this.#stateless(stateful.manifest)
+    const stateless = this.#stateless(seen)
     try {
       await stateless.begin(new ProgressMeter(this.#parts.onProgress), this.#closing.signal)
     } catch (error) {
@@ -472,7 +478,7 @@ export class ChoosingSession implements Session {
   }
 
   /** Throws SignatureError if the state's session is at an epoch that must not follow the one shown. */
-  #assertSuccession(shown: Place | undefined, { manifest }: StatefulSession): void {
+  #assertSuccession(shown: Place | undefined, { manifest }: Session): void {
     if (manifest !== undefined && shown !== undefined) this.#parts.publisher?.checkSuccession(shown, manifest)
   }
 
@@ -481,6 +487,12 @@ export class ChoosingSession implements Session {
     const shown = this.#now.manifest
     return manifest !== undefined && shown !== undefined && compareEpochs(manifest, shown) < 0
   }
+}
+
+/** Whether a state is of the same database as what was shown, and older. */
+function isBefore(state: Manifest | undefined, shown: Place | undefined): boolean {
+  if (state === undefined || shown === undefined) return false
+  return state.epoch < shown.epoch && equalBytes(state.databaseId, shown.databaseId)
 }
 
 function newer(one: Place | undefined, other: Place | undefined): Place | undefined {

@@ -1,9 +1,10 @@
 // Following the servers' events, so that one server cannot make maps flood the other. The requests that a server's lines
-// cause are limited in time, and more so while they find nothing new. A stream is closed that announces an epoch which its own
-// server does not have, or too often one to which no map can follow.
+// cause are limited in time, and more so while the server may have made up what it announces. A stream is closed that announces an epoch
+// which its own server does not have, or too often one that nobody else knows.
 
 import type { NewestEvent } from '@keyhush/protocol'
 import { FOLLOW_DOWNLOAD_INTERVAL_MS, FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constants.js'
+import { ServersDisagreeError, SignatureError, VersionError } from '../base/errors.js'
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'
 import { askOne, sleep } from '../servers/ask.js'
@@ -96,8 +97,7 @@ class Lines {
       const { clock } = this.#link.environment
       const wait = this.#notBefore - clock.now()
       if (wait > 0) await sleep(clock, wait, this.#signal)
-      const founded = await this.#look().catch(() => true)
-      if (founded) continue
+      if (await this.#look()) continue
       drop()
       return
     }
@@ -110,28 +110,31 @@ class Lines {
     const { base, madeAnew } = this.#follower
     if (base === undefined || !this.#isNews(claim) || this.#signal.aborted) return true
     const { heard, publisher, turns } = this.#common
-    let news: ReturnType<typeof newsIn>
+    let isInVain = false
     try {
       // That server is asked first, so that a false line causes no request to the other; and before its turn, so that it holds up no other's.
       const ask = (link: Link, signal: AbortSignal) => heard.ask(link, signal)
-      news = newsIn(await askOne([this.#link], {}, this.#signal, ask), base.manifest, publisher)
+      const news = newsIn(await askOne([this.#link], {}, this.#signal, ask), base.manifest, publisher)
       if (news === undefined) return false
       if (news === 'signed') {
         await turns.take(async () => {
           if (this.#isNews(claim) && !this.#signal.aborted) await this.#follower.follow({ heard })
           await heard.take(this.#link)
         })
+        isInVain = publisher === undefined // with a key, servers that lack what is signed are to blame
       }
+    } catch (error) {
+      isInVain = [VersionError, ServersDisagreeError, SignatureError].some(kind => error instanceof kind)
     } finally {
       await heard.take(this.#link)?.catch(() => {}) // a later look asks anew
       const { base: now, madeAnew: made } = this.#follower
       const hasMoved = now?.bytes !== base.bytes
+      isInVain &&= !hasMoved
+      const longest = isInVain ? FOLLOW_LONGEST_INTERVAL_MS : FOLLOW_DOWNLOAD_INTERVAL_MS
       const isCheap = hasMoved && made === madeAnew
-      // What is unsigned costs one request to the server that announces it, and may be signed at any moment.
-      const longest = hasMoved || news === 'unsigned' ? FOLLOW_DOWNLOAD_INTERVAL_MS : FOLLOW_LONGEST_INTERVAL_MS
       this.#pause = isCheap ? FOLLOW_INTERVAL_MS : Math.min(2 * this.#pause, longest)
       this.#notBefore = this.#link.environment.clock.now() + this.#pause
     }
-    return !this.#isNews(claim) || this.#pause < FOLLOW_LONGEST_INTERVAL_MS
+    return !isInVain || !this.#isNews(claim) || this.#pause < FOLLOW_LONGEST_INTERVAL_MS
   }
 }

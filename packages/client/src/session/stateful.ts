@@ -35,6 +35,7 @@ import { replace, startOver } from '../state/replacing.js'
 import { current, follow } from '../state/restoring.js'
 import { sweepRows } from '../state/sweeping.js'
 import { isMoved, openStorage } from '../store/storage.js'
+import { isRefusal } from './consent.js'
 import { followEvents } from './events.js'
 import { Queue } from './queue.js'
 import { Rebuilding } from './rebuilding.js'
@@ -177,7 +178,8 @@ export class StatefulSession implements Session {
         } catch (error) {
           if (!(error instanceof OutdatedError)) throw error
           if (replaced === REPLACED_A_CALL) throw replacedTooOften()
-          await this.#replace(error.reason) // by what was newest when that began
+          await this.#replace(error.reason)
+          if (!asked.patient) return // the servers' next event looks again
         }
       }
     })
@@ -290,7 +292,11 @@ export class StatefulSession implements Session {
       const { reason } = error
       // Servers still answer an old generation while the new one is downloaded, but nothing else that is outdated. A map with all
       // records needs no server: else one that withholds the download would take them away.
-      if (await this.#needsNoServer()) return await this.#replace(reason).catch(() => {})
+      if (await this.#needsNoServer()) {
+        return await this.#replace(reason).catch(error => {
+          if (isRefusal(error)) throw error
+        })
+      }
       if (reason === 'generation') return void this.#rebuild(reason)
       if (replaced === REPLACED_A_CALL) throw replacedTooOften()
       await this.#queue.take(() => startOver(this.#machine, reason, watch))

@@ -5,7 +5,7 @@
 import type { InstantOf, Manifest } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable } from '../base/abort.js'
-import { ATTEMPTS, BACKOFF_MS, SLOW_MS, slowestMs } from '../base/constants.js'
+import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
 import { ClosedError, ServerError, TamperedError, UnsupportedError, UsageError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
@@ -16,13 +16,13 @@ import { openVerified, type Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import type { Equipment, SchemeContext, StatelessScheme } from '../scheme/scheme.js'
-import { firstOf, isPassing, sleep, type Try, worstOf } from '../servers/ask.js'
+import { firstOf, isPassing, Pace, sleep, type Try, worstOf } from '../servers/ask.js'
 import { type Greeting, greet } from '../servers/info.js'
 import { type Agreed, isSame } from '../servers/manifests.js'
 import { listed, namesOf } from '../servers/parties.js'
 import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
-import { findTarget, isNews, Lag, type Looking, type Target } from '../servers/target.js'
+import { assertNoFork, findTarget, isNews, Lag, type Looking, type Target } from '../servers/target.js'
 import { type Link, type Links, linksOf } from '../servers/transport.js'
 import type { Parts } from '../state/machine.js'
 import type { Asked as How } from '../state/newest.js'
@@ -70,7 +70,9 @@ export class StatelessSession implements Session {
   readonly #equipped = new WeakMap<Agreed, Promise<Equipment>>()
   #closed: Promise<void> | undefined
   #listening: Promise<void> = Promise.resolve()
-  #syncing: Promise<unknown> | undefined
+  #syncing: Promise<void> | undefined
+  /** whether that goes by replies that were asked for before */
+  #hasHeard = false
   /** the servers' first replies, if they were asked already */
   #greeting: Greeting | undefined
 
@@ -229,11 +231,15 @@ export class StatelessSession implements Session {
     if (atLeast === this.#lookups.length) {
       return await this.#askOf(shuffled(this.#lookups, environment.random), at, of, indices).found
     }
-    const tried = new Set<number>()
+    const attempts = { tried: new Set<number>(), away: new Set<Link>() }
     const failures: ServerError[] = []
+    const failed = (error: ServerError, by: Iterable<Link>) => {
+      failures.push(error)
+      for (const link of by) attempts.away.add(link)
+    }
     const next = () => {
-      const links = this.#subsets.next(tried)
-      return links && this.#askSubset(links, failures, at, of, indices)
+      const links = this.#subsets.next(attempts)
+      return links && this.#askSubset(links, failed, at, of, indices)
     }
     for (let round = 1; ; round++) {
       try {
@@ -246,12 +252,19 @@ export class StatelessSession implements Session {
         }
       }
       await sleep(environment.clock, BACKOFF_MS)
-      tried.clear()
+      attempts.tried.clear()
+      attempts.away.clear()
     }
   }
 
   /** Asks a subset, and notes what has come of it. */
-  #askSubset(links: Links, failures: ServerError[], at: Asked, of: InstantOf, indices: Uint32Array): Try<Uint8Array> {
+  #askSubset(
+    links: Links,
+    failed: (error: ServerError, by: Iterable<Link>) => void,
+    at: Asked,
+    of: InstantOf,
+    indices: Uint32Array,
+  ): Try<Uint8Array> {
     const waiting = new Set(links)
     const onReplied = (party: number) => waiting.delete(links[party]!)
     const { found, bytes } = this.#askOf(links, at, of, indices, { attempts: 1, onReplied })
@@ -265,16 +278,16 @@ export class StatelessSession implements Session {
         return records
       } catch (error) {
         if (!(error instanceof ServerError)) throw error
-        failures.push(error)
+        failed(error, waiting)
         if (error instanceof TamperedError) {
           const name = this.#subsets.wrong(links)?.server.name
           const names = namesOf(links.map(({ server }) => server))
           this.#parts.stats.incident(name ?? `one of ${names}`, error.code)
-        } else late()
+        }
         throw error
       }
     }
-    return { work: answered(), ms: SLOW_MS + slowestMs(bytes), late }
+    return { work: answered(), pace: new Pace(links[0]!, bytes), late }
   }
 
   /**
@@ -318,14 +331,23 @@ export class StatelessSession implements Session {
   }
 
   /**
-   * Moves to the newest epoch. One at a time. Not one that is under way: it has asked some servers before, and may miss what is new. Lookups
-   * wait for it, so aborting sync() does not call it off; only the end of the map does.
+   * Moves to the newest epoch. One at a time, and not by one that was under way: it has asked some servers before, and may miss what is new.
+   * Lookups that wait share the next one. They wait for it, so aborting sync() does not call it off; only the end of the map does.
    */
-  async follow(asked: How = {}): Promise<void> {
-    await this.#syncing?.catch(() => {})
-    this.#syncing ??= this.#moveToNewest(this.#ending.signal, asked).finally(() => {
+  async follow(asked?: How): Promise<void> {
+    const underWay = this.#syncing
+    await underWay?.catch(() => {})
+    while (this.#syncing !== undefined) {
+      const isNext = this.#syncing !== underWay && !this.#hasHeard
+      if (asked === undefined && isNext) return await this.#syncing
+      await this.#syncing.catch(() => {})
+    }
+    this.#hasHeard = asked?.heard !== undefined
+    this.#syncing = this.#moveToNewest(this.#ending.signal, asked).then(() => {})
+    const over = () => {
       this.#syncing = undefined
-    })
+    }
+    this.#syncing.then(over, over)
     await this.#syncing
   }
 
@@ -385,6 +407,7 @@ export class StatelessSession implements Session {
     if (at === undefined && this.#at === undefined) throw lag.error
     if (at === undefined) return target
     if (seen !== undefined) publisher?.checkSuccession(seen, at.manifest)
+    if (publisher && this.#at !== undefined) assertNoFork(following, this.#at, at)
     this.#scheme.maxBatch(core, at.manifest, servers.length) // throws
     return target
   }

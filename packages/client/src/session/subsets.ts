@@ -9,6 +9,14 @@ import type { Link, Links } from '../servers/transport.js'
 /** Subsets that one lookup asks at the most. */
 export const MOST_SUBSETS = 20
 
+/** Of one lookup. */
+export interface Attempts {
+  /** subsets that were asked */
+  readonly tried: Set<number>
+  /** servers that have failed */
+  readonly away: Set<Link>
+}
+
 export class Subsets {
   readonly #links: Links
   readonly #atLeast: number
@@ -29,13 +37,14 @@ export class Subsets {
   }
 
   /**
-   * The next for a lookup, which `tried` those; undefined: there is none left. The order: the subset that answered last, other subsets,
-   * subsets with a server that was late or away, subsets whose answers were wrong. So liars cannot have the same subsets asked again and
+   * The next for a lookup; undefined: there is none left. The order: the subset that answered last, other subsets, subsets with a server that
+   * was late, with one that has failed in this lookup, subsets whose answers were wrong. So liars cannot have the same subsets asked again and
    * again, and a late server delays one call only.
    */
-  next(tried: Set<number>): Links | undefined {
-    const left = tried.size < MOST_SUBSETS ? this.#all.filter(bits => !tried.has(bits)) : []
-    const ranks = new Map(left.map(bits => [bits, this.#rank(bits)]))
+  next({ tried, away }: Attempts): Links | undefined {
+    const all = new Set([this.#last, ...this.#all])
+    const left = tried.size < MOST_SUBSETS ? [...all].filter(bits => !tried.has(bits)) : []
+    const ranks = new Map(left.map(bits => [bits, this.#rank(bits, away)]))
     const least = Math.min(...ranks.values())
     const best = left.filter(bits => ranks.get(bits) === least)
     const bits = best.includes(this.#last) ? this.#last : best[randomBelow(Math.max(1, best.length), this.#random)]
@@ -64,9 +73,11 @@ export class Subsets {
   }
 
   /** Subsets of the lowest rank are asked first. */
-  #rank(bits: number): number {
-    const late = this.#membersOf(bits).filter(link => link.standing.isLate(link)).length
-    return late + (this.#wrong.has(bits) ? this.#links.length + 1 : 0)
+  #rank(bits: number, away: ReadonlySet<Link>): number {
+    const members = this.#membersOf(bits)
+    const [late, failed] = [members.filter(link => link.standing.isLate(link)), members.filter(link => away.has(link))]
+    const most = this.#links.length + 1
+    return late.length + most * failed.length + (this.#wrong.has(bits) ? most * most : 0)
   }
 
   #membersOf(bits: number): Link[] {

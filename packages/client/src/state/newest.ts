@@ -7,7 +7,7 @@ import type { StatefulScheme } from '../scheme/scheme.js'
 import { greet } from '../servers/info.js'
 import { type Agreed, isSame } from '../servers/manifests.js'
 import { type Base, OutdatedError, pathTo } from '../servers/path.js'
-import { findTarget, type Looking, type Target } from '../servers/target.js'
+import { assertNoFork, findTarget, type Looking, type Target } from '../servers/target.js'
 import { type Step, withLists } from '../servers/update-lists.js'
 import type { Machine, Watch } from './machine.js'
 
@@ -51,6 +51,7 @@ export async function stepsAfter(
       if (machine.parts.publisher && !(await machine.hasVouchedFor(base))) throw following.lag.error
       return { steps: [], isAll: true }
     }
+    if (machine.parts.publisher && (await machine.hasVouchedFor(base))) assertNoFork(following, base, at)
     if (await isAhead(machine, scheme, base, at)) {
       machine.show(base)
       return { steps: [], isAll: true }

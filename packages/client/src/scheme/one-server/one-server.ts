@@ -60,9 +60,8 @@ function schemeWith(own: OneServerCore): StatelessScheme {
     async equip({ core }, { manifest, bytes }, link, signal) {
       const hash = manifest.oneServerHint!
       const length = allSizes(own, manifest).reduce((sum, { hintBytes }) => sum + hintBytes, 0)
-      const asking = { bytes: length }
-      const hint = await askOne([link], asking, signal, (link, signal) =>
-        getWholeBlob(link, toHex(hash), length, signal),
+      const hint = await askOne([link], {}, signal, (link, signal, told) =>
+        getWholeBlob(link, toHex(hash), length, signal, told),
       )
       if (
         !equalBytes(
