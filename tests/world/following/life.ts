@@ -58,6 +58,10 @@ export interface Lot {
 }
 
 const MINUTE = 60_000
+/** How long a client may wait for a stream of events that hangs, before it opens another. */
+const STREAM_HANGS_MS = 60_000
+/** How long it may wait for the reply of one server, and then before it looks again. */
+const LOOK_HANGS_MS = 30_000
 
 export function draw(seed: number): Lot {
   const chance = new Chance(seed)
@@ -395,7 +399,10 @@ class Life {
     const newest = this.#newest(plan)
     const servers = serversOf(world, plan)
     // Streams of servers that had announced what was not there may stay closed for long, and those that were left unanswered.
-    const hung = servers.every(server => hasHung(server, world.time.now))
+    const { now } = world.time
+    const hung =
+      servers.every(server => hasHung(server, STREAM_HANGS_MS, now)) ||
+      servers.some(server => hasHung(server, LOOK_HANGS_MS, now))
     const heard = plan.push === true && !servers.some(hasMisled) && !hung
     if (map.condemned !== undefined && servers.some(mayCondemn)) await this.#resets(tab)
     if (!heard) await this.#succeeds(tab, tab.sync(), 'calm-call')

@@ -26,8 +26,6 @@ const GRACE_MS = 1_000
 export const SOON_MS = 3_500
 /** What all attempts at a lookup take at most, about. */
 const ON_THE_WIRE_MS = 16_000
-/** How long a stream of events may be silent before a client opens another. */
-const HANGS_MS = 60_000
 /** Requests of a call, one after the other, each of which a slow server delays. */
 const REQUESTS_OF_A_CALL = 25
 /** A budget counts in such steps. */
@@ -254,9 +252,9 @@ export function mayCondemn({ episodes }: Server): boolean {
   return episodes.some(({ mood }) => ['lies', 'back', 'frozen'].includes(mood.is))
 }
 
-/** Whether it has left requests unanswered so lately that clients may still wait for some of them. */
-export function hasHung({ episodes }: Server, now: number): boolean {
-  return episodes.some(({ mood, to }) => mood.is === 'silent' && to > now - HANGS_MS)
+/** Whether it has left requests unanswered within the last so many milliseconds. */
+export function hasHung({ episodes }: Server, ms: number, now: number): boolean {
+  return episodes.some(({ mood, to }) => mood.is === 'silent' && to > now - ms)
 }
 
 export function describe({ mode = 'auto', publisherKey, atLeast, servers, push, collusion }: Plan): string {
