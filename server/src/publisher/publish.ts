@@ -189,12 +189,14 @@ class Publication implements Record<Step, () => Promise<void>> {
 
   /** Sends servers that are behind the recorded batches that they lack, and signs what comes of them. */
   async finish(): Promise<void> {
-    for (const next of this.#chain.slice(1)) {
+    for (const [i, next] of this.#chain.slice(1).entries()) {
       await this.#expectOwn(this.#tip) // before anything is sent
       this.#hadLeft = true
       const { epoch } = next.manifest
       const behind = this.#servers.filter(server => this.#at.get(server)!.manifest.epoch < epoch)
       const body = await this.#batchOf(next)
+      const before = this.#chain[i]!
+      await ofAll(behind, server => this.#signAt(server, before)) // the tip has a step of its own
       const statuses = await ofAll(behind, server => server.publish(body, this.#signatureFor(body), true))
       for (const { manifest } of statuses) {
         if (manifest !== this.#hash(next.bytes)) {
@@ -202,7 +204,6 @@ class Publication implements Record<Step, () => Promise<void>> {
         }
       }
       await this.#record.addManifest({ ...this.#recorded(next), batch: this.#hash(body) })
-      if (next !== this.#tip) await ofAll(behind, server => this.#signAt(server, next)) // the tip has a step of its own
     }
   }
 
@@ -432,9 +433,11 @@ class Publication implements Record<Step, () => Promise<void>> {
     const { generation, epoch } = known.manifest
     for (const { publicKey, secretKey } of this.#keys) {
       if (isSigned(known, this.#signatures.get(server)!, publicKey)) continue
-      const signature = toHex(ed25519.sign(signedBytes(known.bytes), secretKey))
+      const hex = toHex(ed25519.sign(signedBytes(known.bytes), secretKey))
+      const signature = { publicKey: toHex(publicKey), generation, epoch, signature: hex }
       this.#hadLeft = true
-      await server.sign({ publicKey: toHex(publicKey), generation, epoch, signature })
+      await server.sign(signature)
+      this.#signatures.set(server, [...this.#signatures.get(server)!, signature]) // `sign` runs again at the end
     }
   }
 

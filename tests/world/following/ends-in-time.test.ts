@@ -3,7 +3,7 @@
 import { afterAll, expect, test } from 'vitest'
 import { get } from '../questions.js'
 import { everyMode, leaveGrounds, named, Stage, sampled } from './stage.js'
-import { Profile } from './tab.js'
+import { type Plan, Profile } from './tab.js'
 
 afterAll(leaveGrounds)
 
@@ -40,6 +40,64 @@ test.each(sampled(CASES))('%s: every call ends', async (_name, plan, mood) => {
     await stage.end(again.open())
     if (again.map !== undefined) await stage.end(again.close())
   }
+})
+
+test.each(['instant', 'full', 'local'] as const)(
+  'mode %s, no timeoutMs: calls end beside a server that drips',
+  async mode => {
+    await Stage.play(
+      {},
+      async stage => {
+        const plan = { mode, timeoutMs: Number.POSITIVE_INFINITY }
+        const tab = await stage.open(plan)
+        await stage.publish()
+        await stage.server(1).turn({ is: 'drips', everyMs: 1_500, endless: true })
+        for (const call of [() => tab.ask(get('key 1')), () => tab.sync(), () => stage.tab(plan).open()]) {
+          await stage.end(call(), 60_000)
+        }
+      },
+      ['answered', 'answered-soon'],
+    )
+  },
+)
+
+test.each(['instant', 'full'] as const)('mode %s: close() does not wait for the wire', async mode => {
+  await Stage.play(
+    {},
+    async stage => {
+      const tab = await stage.open({ mode, timeoutMs: 1_000 })
+      await stage.server(1).turn({ is: 'silent' })
+      await stage.end(tab.ask(get('key 1')))
+      await stage.end(tab.close(), 2_000)
+    },
+    ['answered', 'answered-soon'],
+  )
+})
+
+/** Lookups on the wire, a line each, beside a silent server, of a caller that waits so long. */
+async function wireOf(plan: Partial<Plan>, timeoutMs: number): Promise<readonly string[]> {
+  return await Stage.play(
+    {},
+    async stage => {
+      const tab = await stage.open(plan)
+      await stage.get(tab)
+      const before = stage.world.seen.length
+      await stage.server(1).turn({ is: 'silent' })
+      await stage.end(tab.ask(get('key 1'), timeoutMs))
+      stage.world.time.after(16_000, () => void stage.server(1).calm())
+      await stage.pass(60_000)
+      const lookups = stage.world.seen.slice(before).filter(({ path }) => /answer|instant/.test(path))
+      return lookups.map(({ at, server, path, bytes }) => `${at} ${server.letter} ${path} ${bytes}`)
+    },
+    ['answered', 'answered-soon'],
+  )
+}
+
+test.each(['instant', 'full'] as const)('mode %s: how long a caller waits is not seen on the wire', async mode => {
+  const wire = await wireOf({ mode }, 1_000)
+  expect(wire).toEqual(await wireOf({ mode }, 100_000))
+  const times = wire.map(line => Number(line.split(' ')[0]))
+  expect(Math.max(...times) - Math.min(...times)).toBeLessThan(15_000)
 })
 
 test.each(everyMode(2).map(plan => [named(plan), plan] as const))(

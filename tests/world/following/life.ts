@@ -16,7 +16,7 @@ import { at, get, getMany, has, type Question } from '../questions.js'
 import type { Ground, Grounds } from './foundations.js'
 import { hexKey, KEYS } from './keys.js'
 import type { RunPlan } from './publisher.js'
-import { describe, mayCondemn, SOON_MS, serversOf } from './rules.js'
+import { describe, hasHung, mayCondemn, SOON_MS, serversOf } from './rules.js'
 import type { Mood, Server } from './servers.js'
 import { type Call, type Plan, Profile, Tab } from './tab.js'
 import { linesOf } from './truth.js'
@@ -58,6 +58,10 @@ export interface Lot {
 }
 
 const MINUTE = 60_000
+/** How long a client may wait for a stream of events that hangs, before it opens another. */
+const STREAM_HANGS_MS = 60_000
+/** How long it may wait for the reply of one server, and then before it looks again. */
+const LOOK_HANGS_MS = 30_000
 
 export function draw(seed: number): Lot {
   const chance = new Chance(seed)
@@ -140,6 +144,8 @@ class Life {
   readonly #chances: readonly Chance[]
   /** what the publisher has not finished, as far as it knows */
   #pending: RunPlan | undefined
+  /** operations of earlier batches, which may be published again */
+  readonly #published: Uint8Array[] = []
   #calm = false
 
   constructor(world: World, lot: Lot, twin: Twin) {
@@ -192,18 +198,24 @@ class Life {
   #batch(chance: Chance): RunPlan {
     const { truth, date } = this.#world
     const { grows, validSeconds } = this.#lot
-    const key = KEYS[0]
+    const key = this.#lot.rotates && chance.happens(0.5) ? KEYS : KEYS[0]
     const expires = validSeconds === 0 ? undefined : Math.floor(date / 1000) + validSeconds
     const skewMs = chance.between(-3_000, 3_000)
     const more = { key, skewMs, ...(expires !== undefined && { expires }) }
-    if (chance.happens(0.12))
-      return { ...more, operations: linesOf([{ op: 'generation', headroom: chance.below(12) }]) }
+    const drawn = chance.below(100)
+    if (drawn < 12) return { ...more, operations: linesOf([{ op: 'generation', headroom: chance.below(12) }]) }
+    if (drawn < 20) return { ...more, operations: linesOf([{ op: 'renew' }]) }
+    if (drawn < 26 && this.#published.length > 0) {
+      return { ...more, operations: chance.pick(this.#published), again: true }
+    }
     const operations = [...this.#batches.next(truth.newest)]
     if (grows && truth.newest.size < 300 && chance.happens(0.5)) {
       const added = truth.newest.size / 3
       for (let i = 0; i < added; i++) operations.push(this.#added(truth.newest, `grown ${truth.newest.epoch} ${i}`))
     }
-    return { ...more, operations: linesOf(operations) }
+    const lines = linesOf(operations)
+    this.#published.push(lines)
+    return { ...more, operations: lines }
   }
 
   #added({ shape }: Version, key: string) {
@@ -216,8 +228,8 @@ class Life {
     this.#pending = whole
     const outcome = await this.#world.publisher.run(plan)
     if (outcome.is === 'done') this.#pending = undefined
-    // What the servers refuse as a batch stays refused.
-    else if (outcome.is === 'failed' && outcome.error.message.includes('batch_refused')) this.#pending = undefined
+    // What the servers refuse as a batch stays refused, and what was published before was published.
+    else if (outcome.is === 'failed' && isInVain(outcome.error)) this.#pending = undefined
     return outcome.is === 'done'
   }
 
@@ -349,7 +361,7 @@ class Life {
 
   async #finishPublishing(): Promise<boolean> {
     const world = this.#world
-    const { time, truth } = world
+    const { time } = world
     const failures: string[] = []
     const attempt = async (plan: RunPlan): Promise<boolean> => {
       const outcome = await time.finish(world.publisher.run(plan), 10 * MINUTE)
@@ -364,7 +376,7 @@ class Life {
         if (this.#lot.rotates) await time.finish(world.publisher.run({ key: KEYS[1] }))
         return true
       }
-      await attempt({ key, missed: truth.operations })
+      await attempt({ key })
       if (this.#pending !== undefined && (await attempt(this.#pending))) this.#pending = undefined
     }
     world.violate('calm-publish', failures.join('\n'))
@@ -386,8 +398,12 @@ class Life {
     if (map === undefined) return
     const newest = this.#newest(plan)
     const servers = serversOf(world, plan)
-    // Streams of servers that had announced what was not there may stay closed for long.
-    const heard = plan.push === true && !servers.some(hasMisled)
+    // Streams of servers that had announced what was not there may stay closed for long, and those that were left unanswered.
+    const { now } = world.time
+    const hung =
+      servers.every(server => hasHung(server, STREAM_HANGS_MS, now)) ||
+      servers.some(server => hasHung(server, LOOK_HANGS_MS, now))
+    const heard = plan.push === true && !servers.some(hasMisled) && !hung
     if (map.condemned !== undefined && servers.some(mayCondemn)) await this.#resets(tab)
     if (!heard) await this.#succeeds(tab, tab.sync(), 'calm-call')
     if (map.epoch < newest) {
@@ -461,6 +477,10 @@ function anyMood(chance: Chance): Mood {
     () => ({ is: 'mixed', changes: chance.between(1, 2) }),
   ]
   return chance.pick(moods)()
+}
+
+function isInVain({ message, exit }: Error & { readonly exit?: number }): boolean {
+  return exit === 5 || message.includes('batch_refused')
 }
 
 function hasMisled({ episodes }: Server): boolean {

@@ -11,10 +11,12 @@ const TIMEOUT_MS = 120_000
 
 export interface RunPlan {
   readonly operations?: Uint8Array | undefined
-  readonly missed?: readonly Uint8Array[] | undefined
-  readonly key: SigningKey
-  /** killed at this effect, from 1; missing: not at all */
-  readonly killAt?: number | undefined
+  /** several sign each step */
+  readonly key: SigningKey | readonly SigningKey[]
+  /** publishes operations that were published before */
+  readonly again?: boolean | undefined
+  /** killed at this effect, from 1, or at the first of such a name; missing: not at all */
+  readonly killAt?: number | RegExp | undefined
   /** the request at which it is killed arrives so much later; missing: never */
   readonly lateMs?: number | undefined
   /** seconds since 1970; missing: never */
@@ -56,14 +58,15 @@ export class Publisher {
         key: plan.key,
         record: life.effective(this.record),
         operations: plan.operations,
-        missed: plan.missed,
+        again: plan.again,
         encoding: 'hex',
         expires: plan.expires,
         generation: plan.generation,
         trustBase: world.foundation.base,
+        fetch: life.fetch,
+        now: () => (world.date + (plan.skewMs ?? 0)) / 1000,
       }
-      const now = () => (world.date + (plan.skewMs ?? 0)) / 1000
-      publishWith(options, life.fetch, now).then(
+      publish(options).then(
         summary => resolve({ is: 'done', summary }),
         error => resolve({ is: 'failed', error }),
       )
@@ -79,7 +82,7 @@ export class Publisher {
       const how = outcome.is === 'failed' ? `fails: ${outcome.error.message}` : outcome.is
       world.note(
         'publisher',
-        `run ${number} of ${hexKey(plan.key).slice(0, 4)} ${how}${outcome.is === 'killed' ? ` at ${outcome.at}` : ''}`,
+        `run ${number} of ${keysOf(plan).map(key => hexKey(key).slice(0, 4))} ${how}${outcome.is === 'killed' ? ` at ${outcome.at}` : ''}`,
       )
       world.count(`publish: ${outcome.is}`)
     })
@@ -109,8 +112,7 @@ class Life {
         const member: unknown = Reflect.get(record, name, record)
         if (typeof member !== 'function') return member
         return (...parameters: unknown[]) => {
-          if (!/^(add|put|set|keep|begin|note|remember|forget)/.test(String(name)))
-            return member.apply(record, parameters)
+          if (!String(name).startsWith('add')) return member.apply(record, parameters)
           return (async () => {
             await this.#effect(`${String(name)} begins`)
             const result = await member.apply(record, parameters)
@@ -157,7 +159,8 @@ class Life {
     if (this.#dead) return await new Promise(() => {})
     this.#effects++
     this.onEffect(this.#effects)
-    if (this.#effects !== this.#plan.killAt) return
+    const { killAt } = this.#plan
+    if (killAt instanceof RegExp ? !killAt.test(what) : this.#effects !== killAt) return
     this.#dead = true
     lastly()
     this.#killed(what)
@@ -165,15 +168,6 @@ class Life {
   }
 }
 
-/**
- * `publish` with the world's network and clock. To be deleted when `publish` takes `fetch` and `now` itself: until then the global is
- * replaced while it runs. One run at a time is alive, so that the newest replacement is the right one.
- */
-function publishWith(
-  options: PublishOptions,
-  fetch: typeof globalThis.fetch,
-  now: () => number,
-): Promise<PublishSummary> {
-  globalThis.fetch = fetch
-  return publish({ ...options, fetch, now } as PublishOptions)
+function keysOf({ key }: RunPlan): readonly SigningKey[] {
+  return Array.isArray(key) ? (key as readonly SigningKey[]) : [key as SigningKey]
 }

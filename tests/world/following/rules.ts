@@ -2,12 +2,12 @@
 //
 //   wrong-value      a lookup says what the plain map says, at an epoch that its map was at during the call
 //   went-back        a map's epoch never goes back
-//   ended-in-time    a call ends within its timeoutMs and a second awake, and what it downloads takes at 256 kbit/s
+//   ended-in-time    a call ends within its timeoutMs and a second awake, counted from the last blob that it has whole
 //   typed-error      a call fails with an error of the SDK, which is no bug of it
 //   sync-newest      sync() resolves at the newest signed epoch that any honest server showed, or at what enough agreed on
 //   sync-names       sync() that fails beside servers that misbehave names a server
 //   answered         a call that enough honest servers can answer succeeds …
-//   answered-soon    … within three seconds
+//   answered-soon    … within three and a half seconds
 //   held             a map of mode local answers at once, whatever the servers do
 //   signed-answered  each server answers an epoch that it shows signed
 //   fork             servers take one batch for an epoch
@@ -23,11 +23,13 @@ import type { World } from './world.js'
 /** Beyond `timeoutMs`. */
 const GRACE_MS = 1_000
 /** What a call may take that enough honest servers can answer. */
-export const SOON_MS = 3_000
+export const SOON_MS = 3_500
+/** What all attempts at a lookup take at most, about. */
+const ON_THE_WIRE_MS = 16_000
 /** Requests of a call, one after the other, each of which a slow server delays. */
 const REQUESTS_OF_A_CALL = 25
-/** 256 kbit/s */
-const BYTES_PER_MS = 32
+/** A budget counts in such steps. */
+const STEP_MS = 1_000
 
 interface Facts {
   /** of each server that was honest when the call began: the newest epoch that it showed, signed if the map has a key */
@@ -87,7 +89,7 @@ export class Rules {
     const { type, epoch, servers } = event as unknown as { type: string; epoch?: number; servers?: readonly string[] }
     if (type !== 'behind') return
     const named = servers?.every(name => serversOf(this.#world, tab.plan).some(server => server.name === name))
-    if (named !== true || typeof epoch !== 'number' || (tab.map !== undefined && epoch <= tab.map.epoch)) {
+    if (named !== true || typeof epoch !== 'number' || (tab.map !== undefined && epoch < tab.map.epoch)) {
       this.#violate('behind-says', `${tab.name} hears of epoch ${epoch} and ${servers}`)
     }
   }
@@ -122,11 +124,11 @@ export class Rules {
   #watch(call: Call): void {
     const { tab, timeoutMs, awake, what } = call
     if (!Number.isFinite(timeoutMs)) return
-    const downloads = (2 * this.#world.truth.newest.size * 64) / BYTES_PER_MS
-    const limit = timeoutMs + GRACE_MS + downloads
+    const limit = timeoutMs + GRACE_MS
     const look = () => {
       if (call.outcome !== undefined || tab.state === 'dead' || this.#world.over) return
-      const left = limit - (tab.awake - awake)
+      // A blob that is there whole has earned time for more than itself (base/budget.ts).
+      const left = limit + Math.max(awake, tab.blobAt + STEP_MS) - tab.awake
       // A frozen tab is looked at again; one that is just back has its timers run first.
       if (left > 0 || tab.state === 'frozen') return void this.#world.time.after(Math.max(left, 1_000), look)
       ;(call.facts as Facts).late = true
@@ -203,6 +205,13 @@ export class Rules {
     return epochs.some(epoch => honest.filter(({ answered }) => answered.includes(epoch)).length >= agree)
   }
 
+  /** When it began, or a lookup before it that its caller has given up: that stays on the wire, and others wait for it. */
+  #waitsSince({ tab, begun }: Call): number {
+    const isLeft = ({ kind, outcome, begun: at }: Call) =>
+      kind === 'lookup' && outcome !== undefined && 'error' in outcome && at > begun - ON_THE_WIRE_MS
+    return Math.min(begun, ...tab.calls.filter(isLeft).map(({ begun }) => begun))
+  }
+
   #showsSigned(server: Server, plan: Plan, epoch: number): boolean {
     const expires = this.#world.truth.expires.get(epoch) ?? 0
     const lasts = expires === 0 || expires * 1000 > this.#world.date + 30_000
@@ -226,8 +235,9 @@ export class Rules {
     }
     // A lie condemns a state; so does a server that was put back, and with it its fence.
     if (error?.code === 'condemned' && servers.some(mayCondemn)) return
+    if (error?.code === 'tampered' && plan.mode !== 'instant' && servers.some(mayCondemn)) return
     if (!answerable || !this.#answerable(plan, servers)) return
-    if (servers.filter(server => server.honestSince(begun)).length < needed(plan)) return
+    if (servers.filter(server => server.honestSince(this.#waitsSince(call))).length < needed(plan)) return
     const moods = servers.map(({ letter, mood }) => `${letter} ${mood.is}`).join(', ')
     if (error !== undefined) this.#violate('answered', `${whose} (${moods})`)
     const slow = Math.max(0, ...servers.map(({ mood }) => (mood.is === 'slow' ? mood.ms : 0)))
@@ -240,6 +250,11 @@ export class Rules {
 /** Whether a server has lied, or an old copy of its fence has answered. */
 export function mayCondemn({ episodes }: Server): boolean {
   return episodes.some(({ mood }) => ['lies', 'back', 'frozen'].includes(mood.is))
+}
+
+/** Whether it has left requests unanswered within the last so many milliseconds. */
+export function hasHung({ episodes }: Server, ms: number, now: number): boolean {
+  return episodes.some(({ mood, to }) => mood.is === 'silent' && to > now - ms)
 }
 
 export function describe({ mode = 'auto', publisherKey, atLeast, servers, push, collusion }: Plan): string {

@@ -29,8 +29,8 @@ export type Mood =
   | { readonly is: 'slow'; readonly ms: number }
   /** its process is not there */
   | { readonly is: 'down' }
-  /** it announces an epoch so far ahead */
-  | { readonly is: 'announces'; readonly ahead: number }
+  /** it announces an epoch so far ahead; `everyMs`: and sends a byte of what it is asked then at a time */
+  | { readonly is: 'announces'; readonly ahead: number; readonly everyMs?: number }
   /** a byte of each reply whose path matches is another */
   | { readonly is: 'lies'; readonly about: RegExp }
   /** an old copy of its storage was put back, of so many changes ago */
@@ -257,7 +257,7 @@ export class Server {
     for (let i = 0; i < count; i++) {
       const { epoch, ...rest } = decodeManifest(last)
       const updateListHash = new Uint8Array(32).fill(1 + i)
-      const made = { ...rest, epoch: epoch + 1, previousManifest: hash(last), updateListBytes: 8, updateListHash }
+      const made = { ...rest, epoch: epoch + 1, previousManifest: hash(last), updateListBytes: 40, updateListHash }
       last = encodeManifest(made)
       chain.push(last)
     }
@@ -296,7 +296,13 @@ export class Server {
     const reply = this.#changed(path, genuine)
     time.after(this.#latency + (mood.is === 'slow' ? mood.ms : 0), () =>
       trip.run(() => {
-        const next = this.#pieces(trip, reply.body, mood)
+        const piece = this.#pieces(trip, reply.body, mood)
+        const isBlob = reply.status === 200 && path.startsWith('/v1/blobs/')
+        const next = async () => {
+          const came = await piece()
+          if (came === undefined && isBlob) trip.tab.blobAt = trip.tab.awake
+          return came
+        }
         resolve(responseOf(reply.status, reply.headers, next, async () => trip.end()))
       }),
     )
@@ -305,6 +311,9 @@ export class Server {
   /** A body, as it arrives. */
   #pieces(trip: Trip, body: Uint8Array, mood: Mood): () => Promise<Uint8Array | undefined> {
     const { time } = this.#world
+    if (mood.is === 'announces' && mood.everyMs !== undefined) {
+      return this.#pieces(trip, body, { is: 'drips', everyMs: mood.everyMs, endless: true })
+    }
     if (mood.is !== 'drips' && mood.is !== 'breaks') {
       const whole = [body]
       return async () => {
@@ -388,11 +397,11 @@ class Trip {
   over = false
   /** rejects what the client waits for */
   reject: (error: Error) => void
-  readonly #tab: Tab
+  readonly tab: Tab
   readonly #ends: (() => void)[] = []
 
   constructor(tab: Tab, time: Time, reject: (error: Error) => void) {
-    this.#tab = tab
+    this.tab = tab
     this.reject = reject
     const cut = () => void time.after(0, () => this.fail())
     const end = () => this.end()
@@ -406,7 +415,7 @@ class Trip {
 
   /** Runs it in the tab, unless this is over then. */
   run(work: () => void): void {
-    this.#tab.run(() => {
+    this.tab.run(() => {
       if (!this.over) work()
     })
   }

@@ -24,6 +24,9 @@ export async function soak(args: string[]): Promise<number> {
   const grounds = await layGrounds()
   const broken = new Map<string, number[]>()
   const met = new Map<string, number>()
+  // A rejection that nobody handles ends an app's process.
+  const unhandled: unknown[] = []
+  process.on('unhandledRejection', error => unhandled.push(error))
   let told = performance.now()
   const begun = told
   const tell = (count: number) => {
@@ -38,6 +41,10 @@ export async function soak(args: string[]): Promise<number> {
       })
       for (const [what, times] of outcome.counts) met.set(what, (met.get(what) ?? 0) + times)
       const rules = new Set(outcome.violations.map(({ rule }) => rule))
+      for (const error of unhandled.splice(0)) {
+        if (!broken.has('unhandled')) console.log(`seed ${seed}: nobody handles`, error)
+        rules.add('unhandled')
+      }
       if (values.twins === true) {
         const [first, second] = [await live(seed, grounds, 'first'), await live(seed, grounds, 'second')]
         if (first.transcript.join() !== second.transcript.join()) rules.add('twins')

@@ -1,6 +1,5 @@
 // What lives that are written by hand need: a world of two calm servers at first, maps that open at once, and publishing that succeeds.
 
-import type { SigningKey } from '../../support/publishing.js'
 import { THOROUGH } from '../../support/thorough.js'
 import { get, type Question } from '../questions.js'
 import { type Grounds, layGrounds } from './foundations.js'
@@ -126,7 +125,7 @@ export class Stage {
   }
 
   /** A run that may be killed. */
-  run(plan: Partial<RunPlan> & { readonly key?: SigningKey }): Promise<RunOutcome> {
+  run(plan: Partial<RunPlan>): Promise<RunOutcome> {
     return this.world.time.finish(this.world.publisher.run({ key: KEYS[0], ...plan }), 10 * MINUTE)
   }
 

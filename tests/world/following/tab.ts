@@ -77,6 +77,8 @@ export class Tab implements Member {
   closing = false
   /** when the map was open */
   openedAt = Number.POSITIVE_INFINITY
+  /** when a blob was there whole last, by the time that it is awake */
+  blobAt = 0
   /** when it was frozen or offline last */
   disturbedAt = Number.NEGATIVE_INFINITY
   offline = false

@@ -9,8 +9,6 @@ export class Truth {
   readonly versions = new Map<number, Version>()
   /** the batch that made an epoch */
   readonly bodies = new Map<number, Uint8Array>()
-  /** its operations, as the publisher read them */
-  readonly operations: Uint8Array[] = []
   /** when an epoch expires, in seconds since 1970; 0: never */
   readonly expires = new Map<number, number>()
   newest: Version
@@ -30,7 +28,6 @@ export class Truth {
     if (before === undefined) return `epoch ${epoch} is made on none that is known`
     const next = after(before, operations)
     this.bodies.set(epoch, body)
-    this.operations.push(operations)
     this.versions.set(epoch, next)
     this.expires.set(epoch, expires)
     this.newest = next
@@ -45,6 +42,7 @@ function after(before: Version, operations: Uint8Array): Version {
     .filter(line => line !== '')
   const all = lines.map(line => JSON.parse(line) as { op: string; value?: string; headroom?: number })
   if (all[0]?.op === 'generation') return renewed(before, all[0].headroom ?? 0)
+  if (all[0]?.op === 'renew') return new Version(before.shape, before.epoch + 1, before.slots)
   const read = all.map(
     ({ value, ...rest }) => ({ ...rest, ...(value !== undefined && { value: fromHex(value) }) }) as Operation,
   )

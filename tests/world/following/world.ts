@@ -68,7 +68,6 @@ export class World {
   /** all requests of tabs */
   readonly seen: Seen[] = []
   over = false
-  readonly #fetch = globalThis.fetch
 
   private constructor(seed: number, { foundation, history = 64 }: WorldOptions) {
     this.seed = seed
@@ -135,7 +134,7 @@ export class World {
   /** A server has replied to the publisher. */
   async changed(server: Server, path: string, { method, body }: Asked, { status }: Reply): Promise<void> {
     if (method !== 'POST' || status !== 200) return
-    if (path === '/v1/epochs') {
+    if (path.split('?')[0] === '/v1/epochs') {
       const wrong = this.truth.took(body!)
       if (wrong !== undefined) this.violate('fork', `${server.letter} takes another batch: ${wrong}`)
       this.note(server.letter, `has epoch ${server.epoch}, generation ${server.generation}`)
@@ -151,7 +150,6 @@ export class World {
   async end(): Promise<void> {
     this.over = true
     for (const tab of this.tabs) tab.kill()
-    globalThis.fetch = this.#fetch
     for (const server of this.servers) await this.time.during(`the end of ${server.letter}`, server.end())
   }
 }
