@@ -59,6 +59,8 @@ interface Server {
   readonly close: () => Promise<void>
 }
 
+const operationsOf = (batch: Uint8Array) => Buffer.from(decodeBatch(batch).operations).toString()
+
 /** Servers, a record, and the two rules that hold at any moment. */
 class World {
   readonly servers = new Map<string, Server>()
@@ -192,7 +194,7 @@ class World {
       }
     }
     server.epoch = epoch
-    this.#operations.set(toHex(blake3(payload)), Buffer.from(decodeBatch(payload).operations).toString())
+    this.#operations.set(toHex(blake3(payload)), operationsOf(payload))
   }
 
   /** All servers are at one epoch, which all keys have signed. */
@@ -312,6 +314,51 @@ test('two publishers at once, with one record or two, part no servers, and a run
     expect([n, await world.made('edit'), await world.made('other')]).toEqual([n, 1, 1])
     await world.end()
   }
+})
+
+test('a server that comes back from a backup gets nothing before its own newest epoch is signed, however often the run is killed', async () => {
+  const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
+  const restored = 'http://c.example'
+  /** Two epochs on all servers, and four more where the third was away. */
+  const begun = async () => {
+    const world = await World.begin(dataset, 3, [PUBLISHER])
+    await world.run('edit')
+    const away = world.servers.get(restored)!
+    world.servers.delete(restored)
+    for (const run of ['other', 'renew', 'renew', 'renew'] as const) await world.run(run)
+    world.servers.set(restored, away)
+    return world
+  }
+  const calm = await begun()
+  await calm.run('nothing')
+  await calm.expectWhole()
+  await calm.end()
+  for (let effect = 1; effect <= calm.effects; effect++) {
+    const world = await begun()
+    for (let times = 0; times < 3; times++) {
+      const left = await outcomeOf(world.run('nothing', { effect, fate: 'killed before', arrives: 0 }))
+      expect([effect, left ?? new Killed()]).toEqual([effect, expect.any(Killed)])
+    }
+    await world.run('nothing')
+    await world.expectWhole(`${effect}`)
+    await world.end()
+  }
+})
+
+test('a server that says to any batch that the generation is full makes no run begin another for a batch that adds nothing', async () => {
+  const world = await World.begin(await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 }), 2, [PUBLISHER])
+  const [[url, liar], [, other]] = [...world.servers] as [[string, Server], [string, Server]]
+  const inject: Server['inject'] = async (method, path, headers, payload) => {
+    const isRefused = path === '/v1/epochs' && !operationsOf(payload!).includes('"generation"')
+    if (!isRefused) return await liar.inject(method, path, headers, payload)
+    return Response.json({ code: 'batch_refused', message: 'full: begin a new generation', line: 1 }, { status: 422 })
+  }
+  world.servers.set(url, { ...liar, inject })
+  for (let runs = 0; runs < 3; runs++) {
+    expect(await outcomeOf(world.run('edit'))).toMatchObject({ code: 'batch_refused' })
+    expect(other.epoch).toBe(1)
+  }
+  await world.end()
 })
 
 test('the steps are those of the page, in order', async () => {

@@ -8,8 +8,8 @@ import { queryStore } from '../../tests/support/postgres.js'
 import { PUBLISHER } from '../../tests/support/publishing.js'
 import { thoroughly } from '../../tests/support/thoroughly.js'
 import { usePostgres } from '../../tests/support/use-postgres.js'
-import { openPostgres, UpdatableDatabase } from '../dist/index.js'
-import { builtDirectory, createIn, latch, post, queryAt, running, vectors, verifiedRecord } from './helpers.js'
+import { openPostgres, PublisherRecord, publish, UpdatableDatabase } from '../dist/index.js'
+import { builtDirectory, createIn, latch, listening, post, queryAt, running, vectors, verifiedRecord } from './helpers.js'
 import { batchOn, bodyOf, contents, KEYED, numbers, refusal, signatureOf } from './updatable-helpers.js'
 
 const { store: storeUrl } = usePostgres()
@@ -168,6 +168,35 @@ test('nobody shows an epoch before everybody has it; who has it answers it; its 
     await expectSame(writer, each)
   }
   await expect.poll(() => told.filter(epoch => epoch > 1).length).toBeGreaterThanOrEqual(2)
+})
+
+test('a publisher that runs again before replicas have loaded its epoch is told to run later, and not that servers have gone back', async () => {
+  const dir = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
+  const release = latch()
+  const writers: UpdatableDatabase[] = []
+  const servers: string[] = []
+  for (let i = 0; i < 2; i++) {
+    const url = storeUrl()
+    await (await createIn(await openPostgres(url), dir)).close()
+    const updatable = await joined(url, false)
+    await joined(url, true, () => release.opened)
+    writers.push(updatable)
+    servers.push((await listening({ datasets: [{ updatable, publisherKeys: [PUBLISHER.publicKey] }] })).url)
+  }
+  onTestFinished(release.open)
+  const { manifestBytes, manifest } = writers[0]!.newest
+  const record = new PublisherRecord()
+  const databaseId = toHex(manifest.databaseId)
+  await record.addManifest({ databaseId, epoch: manifest.epoch, hash: toHex(blake3(manifestBytes)) })
+  const run = (...operations: object[]) => {
+    const lines = Buffer.from(operations.map(operation => `${JSON.stringify(operation)}\n`).join(''))
+    return publish({ servers, key: PUBLISHER, record, ...(operations.length > 0 && { operations: lines }) })
+  }
+  expect(await run(add('four'))).toMatchObject({ epoch: 2 })
+  for (const operations of [[add('five')], []]) await expect(run(...operations)).rejects.toMatchObject({ exit: 3 })
+  release.open()
+  for (const writer of writers) await showing(writer, 2)
+  expect(await run(add('five'))).toMatchObject({ epoch: 3 })
 })
 
 thoroughly(

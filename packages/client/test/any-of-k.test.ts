@@ -26,6 +26,7 @@ import {
   on,
   problem,
   type Seen,
+  silence,
 } from './support/network.js'
 import { seededRandom } from './support/random.js'
 import { publisherKey, signatureOf } from './support/signed.js'
@@ -357,6 +358,29 @@ describe('with atLeast 3 of five servers', () => {
       const begun = harness.clock.now()
       expect(await drive(map.get(NAMES[3]!))).toEqual(values[3])
       expect([seed, harness.clock.now() - begun]).toEqual([seed, LATE])
+    }
+  })
+
+  test('one that is slow, and another that is silent: no subset is asked once the lookup is answered', async () => {
+    for (let seed = 1; seed <= 3; seed++) {
+      const { map, drive, network, harness } = await five({}, seed)
+      const { clock } = harness
+      let slow: string | undefined
+      let silent: string | undefined
+      for (const server of SERVERS.slice(0, 5)) {
+        network.misbehave[server] = on(INSTANT_PATH, async (genuine, { init }) => {
+          slow ??= server
+          if (server !== slow && clock.now() >= 2_000) silent ??= server // of the second subset
+          if (server === slow) await clock.wait(2_500)
+          return server === silent ? silence(init.signal) : genuine
+        })
+      }
+      expect(await drive(map.at(3))).toEqual(database.byIndex[3])
+      expect(silent).toBeDefined()
+      const { length } = asked(network)
+      await drive(map.close())
+      await drive(clock.wait(60_000))
+      expect([seed, asked(network).length]).toEqual([seed, length])
     }
   })
 

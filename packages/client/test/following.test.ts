@@ -10,7 +10,7 @@ import { laidOutAnew, nextEpoch } from './support/epochs.js'
 import { core, Harness, sameOnBoth } from './support/harness.js'
 import { edit, utf8 } from './support/living.js'
 import { A, B, type Network, on, problem } from './support/network.js'
-import { DAY, NOW, publisherKey, signatureOf, signedOnBoth } from './support/signed.js'
+import { DAY, NOW, publisherKey, publishSigned, signatureOf, signedOnBoth } from './support/signed.js'
 import { World } from './support/world.js'
 
 type Options = Partial<OpenWithOptions>
@@ -377,4 +377,78 @@ test('what an unsigned epoch lists as its hash does not matter: nobody has to sh
   await drive(map.sync())
   expect(map.epoch).toBe(1)
   await checkValues(drive, map, first)
+})
+
+describe('sync() beside other work is at the newest epoch that was signed when it was called', () => {
+  test.each([
+    ['local', { mode: 'local' }],
+    ['full', { mode: 'full' }],
+    ['auto', { mode: 'auto' }],
+  ] as const)('mode %s: beside a rebuild that began before', async (_, options) => {
+    const [second, third] = series('generation', 'batch') as [Database, Database]
+    const network = signedOnBoth(first)
+    const { map, drive, events, behind } = await opened(network, options)
+    publishSigned(network, second)
+    const { promise: held, resolve: letGo } = deferred()
+    network.both(on('/v1/blobs/', genuine => held.then(() => genuine)))
+    const earlier = map.sync()
+    await rest()
+    expect(events.map(({ type }) => type)).toContain('outdated')
+    publishSigned(network, third)
+    const later = map.sync()
+    await rest()
+    letGo()
+    await drive(Promise.all([earlier, later]))
+    expect([map.epoch, behind()]).toEqual([3, []])
+    await checkValues(drive, map, third)
+  })
+
+  test('mode instant: beside a look at what an event had announced', async () => {
+    const [second, third] = series('batch', 'batch') as [Database, Database]
+    const network = signedOnBoth(first)
+    network.push = true
+    const { map, drive } = await opened(network, { mode: 'instant', push: true })
+    await rest()
+    // A look of the app's own holds up the one behind the event, which has heard what servers show at epoch 2.
+    const { promise: held, resolve: letGo } = deferred()
+    let infos = 0
+    network.both(on('/v1/info', genuine => (infos++ < 2 ? held.then(() => genuine) : genuine)))
+    const earlier = map.sync()
+    await settle()
+    publishSigned(network, second)
+    await rest()
+    for (const stream of network.streams) stream.tell = () => {}
+    publishSigned(network, third)
+    const later = map.sync()
+    await settle()
+    letGo()
+    await drive(Promise.all([earlier, later]))
+    expect(map.epoch).toBe(3)
+    await checkValues(drive, map, third)
+  })
+})
+
+describe('a publisher that has signed two histories, which servers show one after the other', () => {
+  const [mine, other] = ['mine.', 'other'].map(value => nextEpoch(core, first, [edit(3, value)])) as [Database, Database]
+  const beyond = nextEpoch(core, other, [edit(4, 'other')])
+  const histories = [
+    ['of the same length', [other]],
+    ['an epoch longer', [other, beyond]],
+  ] as const
+
+  describe.each(histories)('the other is %s', (_, epochs) => {
+    test.each(['local', 'full', 'instant'] as const)('mode %s: sync() is refused, and the map stays', async mode => {
+      const network = signedOnBoth(first, mine)
+      const { map, harness, events, drive } = await opened(network, { mode })
+      network.replaceOnBoth(first)
+      network.signatures.length = 1
+      publishSigned(network, ...epochs)
+      for (let times = 0; times < 2; times++) {
+        expect(await harness.failure(map.sync())).toMatchObject({ name: 'ServersDisagreeError' })
+      }
+      expect([map.epoch, events.filter(({ type }) => type !== 'storage')]).toEqual([2, []])
+      const value = await drive(map.at(3).catch(() => undefined)) // only a copy can answer
+      expect(value).toEqual(mode === 'local' ? mine.byIndex[3] : undefined)
+    })
+  })
 })

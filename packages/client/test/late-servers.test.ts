@@ -6,8 +6,8 @@ import { describe, expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
 import type { OpenWithOptions } from '../src/testing.js'
 import { turns } from './support/clock.js'
-import type { Database } from './support/database.js'
-import { Harness, keyed, NAMES } from './support/harness.js'
+import { buildDatabase, type Database, someValues } from './support/database.js'
+import { core, Harness, keyed, NAMES, sameOnBoth } from './support/harness.js'
 import { change, Living } from './support/living.js'
 import { among, SERVERS } from './support/many.js'
 import { A, B, bytesOf, drip, hang, late, type Misbehave, type Network, on, type Seen } from './support/network.js'
@@ -166,6 +166,69 @@ describe.each(MODES)('mode %s', (mode, options) => {
         )
       }
     })
+  })
+})
+
+describe('manifests that come late, of a map with a key', () => {
+  const modes = ['local', 'full', 'instant'] as const
+  const isManifest: Stage = ({ path }) => path.startsWith('/v1/manifest?')
+  const silent = FAULTS['keeps silent about']!
+  const slow = (clock: Clock) => late(clock, '', 2_500)
+  const kinds: readonly [string, readonly string[], (clock: Clock) => Misbehave][] = [
+    ['one is silent about them', [A], silent],
+    ['the other is silent about them', [B], silent],
+    ['both take 2.5 seconds', [A, B], slow],
+  ]
+  describe.each(modes)('mode %s', mode => {
+    test.each(kinds)('%s: an open map is at the newest epoch after each sync()', async (_, servers, fault) => {
+      const { living, clock, open, drive } = started({ mode, publisherKey })
+      const map = await drive(open())
+      const faults = servers.map(server => [server, fault(clock)] as const)
+      for (const [server, how] of faults) {
+        living.network.misbehave[server] = (seen, genuine) => (isManifest(seen, living) ? how(seen, genuine) : undefined)
+      }
+      for (let epoch = 2; epoch <= 5; epoch++) {
+        publish(living, 1)
+        const { error, ms } = await timed(clock, drive, () => map.sync())
+        expect([error, map.epoch]).toEqual([undefined, epoch])
+        expect(ms).toBeLessThan(3_000)
+      }
+    })
+
+    test('both take 2.5 seconds: a map opens', async () => {
+      const { living, clock, open, drive } = started({ mode, publisherKey })
+      living.network.both(late(clock, '/v1/manifest', 2_500))
+      const { value, error } = await timed(clock, drive, () => open())
+      expect(error).toBeUndefined()
+      expect(await drive((value as KeyhushMap).get(NAMES[5]!))).toEqual(living.newest.contents.values[5])
+    })
+  })
+
+  test('one alone has the newest epoch, and takes 2.5 seconds: sync() waits for it, and stops at no older one', async () => {
+    const { living, clock, open, drive } = started({ mode: 'local', publisherKey })
+    const map = await drive(open())
+    publish(living, 2)
+    publish(living, 1, [A])
+    living.network.misbehave[A] = late(clock, '/v1/manifest?', 2_500)
+    await drive(map.sync())
+    expect(map.epoch).toBe(4)
+  })
+})
+
+describe('partitions of 200 kB', () => {
+  const database = buildDatabase(core, { values: someValues(400, 1_000), partitions: 2 })
+  const faults = ['keeps silent about', 'drips', 'drips slowly']
+  test.each(faults)('one that %s them: the other has given them all within three seconds', async how => {
+    for (const server of [A, B]) {
+      const network = sameOnBoth(database)
+      const harness = new Harness(network)
+      const fault = FAULTS[how]!(harness.clock)
+      network.misbehave[server] = (seen, genuine) =>
+        seen.path.startsWith('/v1/blobs/') ? fault(seen, genuine) : undefined
+      const map = await harness.open({ mode: 'local', storage: 'memory', push: false })
+      expect(harness.clock.now()).toBeLessThan(3_000)
+      expect(await harness.drive(map.at(399))).toEqual(database.byIndex[399])
+    }
   })
 })
 

@@ -3,6 +3,7 @@
 
 import { encodeEvent, encodeManifest, longestUpdateList, type Manifest, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
+import { SILENCE_MS, SLOW_MS } from '../src/base/constants.js'
 import type { Agreed } from '../src/servers/manifests.js'
 import type { Servers } from '../src/servers/parties.js'
 import { pathTo } from '../src/servers/path.js'
@@ -12,7 +13,7 @@ import { linksOf } from '../src/servers/transport.js'
 import { drive, ManualClock, settle, until } from './support/clock.js'
 import { core, Harness, keyless } from './support/harness.js'
 import { livingKeyless } from './support/living.js'
-import { A, B, ok, on, problem } from './support/network.js'
+import { A, B, drip, late, ok, on, problem, type Seen } from './support/network.js'
 
 const MIB = 2 ** 20
 // one query a request: else answers for so many partitions would be too long
@@ -46,7 +47,7 @@ function chainOf(from: Agreed, length: number, change: Partial<Manifest> = {}): 
 /** The path from a base to `newest`, which all these servers show, and how it is asked for. */
 function pathOf(
   clock: ManualClock,
-  fetch: (url: string) => Promise<Response>,
+  fetch: (url: string, init: RequestInit) => Promise<Response>,
   names: readonly string[],
   newest: Agreed,
 ) {
@@ -172,6 +173,29 @@ describe('beyond what the other server remembers', () => {
     expect(hashed()).toBeLessThan(2 * MIB) // one of these manifests
   })
 
+  /** Says that it has forgotten all but the newest. */
+  const forgetful = ({ manifest: { generation, epoch } }: Agreed) =>
+    Response.json({ code: 'epoch_unknown', message: '', generation, epoch }, { status: 404 })
+
+  test.each([
+    ['bytes that drip', (clock: ManualClock) => drip(clock, '', 5_000)],
+    ['whole pieces that are made up, each after nine seconds', (clock: ManualClock) => late(clock, '', 9_000)],
+  ])('of %s the map waits for no more than twelve seconds', async (_what, fault) => {
+    const chain = chainOf(first, 3_000)
+    const newest = chainOf(made(first, { expires: 2 ** 40 }), 3_000).at(-1)!
+    const clock = new ManualClock()
+    const how = fault(clock)
+    const fetch = async (url: string, init: RequestInit) => {
+      if (url.startsWith(B)) return forgetful(newest)
+      const path = url.slice(A.length)
+      const piece = pieceOf(chain, Number(/since=(\d+)$/.exec(path)![1]), 64 * first.bytes.length)
+      return await how({ path, url, init } as Seen, ok(Buffer.concat(piece)))!
+    }
+    const { after } = pathOf(clock, fetch, [A, B], newest)
+    await expect(drive(clock, after(first))).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
+    expect(clock.now()).toBeLessThanOrEqual(SLOW_MS + SILENCE_MS + 10)
+  })
+
   test('a true one of whole pieces is followed, however many there are', async () => {
     const chain = chainOf(first, 1000)
     const { after, chains } = following(chain, chain.at(-1)!, 64 * first.bytes.length, 100)
@@ -252,6 +276,22 @@ describe('behind a server’s events', () => {
     living.publish([{ op: 'edit', index: 3, value: new TextEncoder().encode('three') }])
     await passed(60_000)
     expect(map.epoch).toBe(2) // the other server has announced it
+  })
+
+  test.each([
+    ['none', () => problem(404, 'not_found')],
+    ['malformed', () => ok(new Uint8Array(3))],
+  ])('a server whose replies are %s is asked once for many lines', async (_what, reply) => {
+    const { living, network } = await listening()
+    network.misbehave[A] = on('/v1/info', reply)
+    const before = network.seen.length
+    for (let epoch = 50; epoch < 250; epoch++) {
+      for (const { server, tell } of network.streams) {
+        if (server === A) tell(encodeEvent({ ...living.newest.manifest, epoch }))
+      }
+      await settle()
+    }
+    expect(network.seen.slice(before).map(({ server, path }) => [server, path])).toEqual([[A, '/v1/info']])
   })
 
   test('one reply that is none drops no other stream', async () => {

@@ -8,7 +8,7 @@ import { pause } from '../src/platform/environment.js'
 import { Publisher } from '../src/servers/signatures.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
-import type { Operation } from './support/epochs.js'
+import { laidOutAnew, nextEpoch, type Operation } from './support/epochs.js'
 import { core, Harness, NAMES, openedOn, refusedBy, sameOnBoth } from './support/harness.js'
 import { edit, Living, utf8 } from './support/living.js'
 import { A, B, blobs, flip, hang, having, type Network, ok, on, problem, showing } from './support/network.js'
@@ -540,6 +540,29 @@ describe('a map that has state', () => {
     expect(answers(publishing.network)).toBe(sent)
     publishing.sign()
     expect(await device.drive(map.at(3))).toEqual(utf8('false'))
+  })
+})
+
+describe('two epochs that another key alone has signed, where servers still show and sign an older generation', () => {
+  const first = buildDatabase(core, { values: someValues(15, 5), partitions: 4 })
+  const second = laidOutAnew(first, 3)
+  const third = nextEpoch(core, second, [edit(3, 'three')])
+  const older = { generation: 1, epoch: 1, manifest: toHex(core.blake3(first.manifestBytes)) }
+
+  test.each(['full', 'instant', 'local'] as const)('mode %s: SignatureError, and not that generation', async mode => {
+    const network = signedOnBoth(first)
+    const { harness, map } = await openedOn({ network }, { publisherKey, mode })
+    network.publishOnBoth(second, third)
+    network.signatures.push(signatureOf(second, OTHER), signatureOf(third, OTHER))
+    for (const server of [A, B]) {
+      network.misbehave[server] = showing(network, server, info => ({ ...info, epochs: [older, ...info.epochs] }))
+    }
+    expect((await harness.failure(map.sync())).code).toBe('signature')
+    expect(map.epoch).toBe(1)
+    const asked = network.seen.length
+    expect((await refusedBy({ network }, { publisherKey, mode })).code).toBe('signature')
+    expect(network.seen.slice(asked).filter(({ path }) => path !== '/v1/info' && path !== '/v1/manifest')).toEqual([])
+    expect((await new Harness(network).open({ publisherKey: toHex(ed25519.getPublicKey(OTHER)), mode })).epoch).toBe(3)
   })
 })
 

@@ -22,6 +22,7 @@ import {
   withHandles,
 } from './support/harness.js'
 import { add, append, change, edit, Living, livingKeyless, openedLiving, remove, utf8 } from './support/living.js'
+import { among, SERVERS } from './support/many.js'
 import {
   A,
   after,
@@ -36,6 +37,7 @@ import {
   ok,
   on,
   problem,
+  queryIn,
 } from './support/network.js'
 import { publisherKey, signedOnBoth } from './support/signed.js'
 import { type Life, openedWorld, World } from './support/world.js'
@@ -633,4 +635,50 @@ test('close() overwrites complete hints that are not yet in use', async () => {
   expect(await world.drive(last)).toEqual(world.database.byIndex[4])
   await world.drive(Promise.all([closed, other]))
   expect(made.map(({ isOver }) => isOver)).toEqual([true, true])
+})
+
+describe('three servers that may be one party, of which the first is slow', () => {
+  const servers = SERVERS.slice(0, 3)
+  const faults = [
+    ['keeps silent', hang('/v1/answer')],
+    ['refuses connections', on('/v1/answer', () => Promise.reject(new TypeError('fetch failed')))],
+  ] as const
+  const kinds = faults.flatMap(([what, fault]) => [1, 2, 3].map(seed => [what, seed, fault] as const))
+
+  test.each(kinds)(
+    'and the second %s: no way begins once the lookup is answered, and nobody sees two batches under one claim (seed %i)',
+    async (_what, seed, fault) => {
+      const network = among(3, keyless().database)
+      const harness = new Harness(network, seed)
+      const { clock, drive } = harness
+      const map = await harness.open({ servers, collusion: 'tolerated', mode: 'single', lookups: 60, push: false })
+      const order: string[] = []
+      const sent: { server: string; query: string; claim: string; lookup: number }[] = []
+      let lookup = 1
+      for (const server of servers) {
+        network.misbehave[server] = async (seen, genuine) => {
+          if (seen.path !== '/v1/answer') return genuine
+          const { version, requestHash } = claimedQuery(seen.body).claim!
+          const claim = `${version} ${hex(requestHash)}`
+          sent.push({ server, query: hex(queryIn(seen.body)), claim, lookup })
+          if (!order.includes(server)) order.push(server)
+          if (server === order[1]) return (await fault(seen, genuine))!
+          await clock.wait(server === order[0] ? 2_500 : 1_800)
+          return genuine
+        }
+      }
+      for (const index of [3, 5]) {
+        expect(await drive(map.at(index))).toEqual(keyless().database.byIndex[index])
+        lookup++
+      }
+      await drive(clock.wait(30_000))
+      // A way that has begun may send the same bytes again.
+      const ways = sent.filter(way => sent.find(({ server, query }) => server === way.server && query === way.query) === way)
+      const batchesIn = (lookup: number) => new Set(ways.filter(way => way.lookup === lookup).map(({ query }) => query))
+      expect([1, 2, 3].map(lookup => batchesIn(lookup).size)).toEqual([1, 1, 0])
+      const claims = new Set(sent.map(({ server, claim }) => `${server} ${claim}`))
+      const batches = new Set(sent.map(({ server, claim, query }) => `${server} ${claim} ${query}`))
+      expect([batches.size, map.condemned]).toEqual([claims.size, undefined])
+    },
+  )
 })

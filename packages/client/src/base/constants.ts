@@ -112,10 +112,11 @@ export const EVENTS_PAUSE_MS = 5_000
 export const EVENTS_DROPPED_MS = 3_600_000
 
 /**
- * Least time between two looks that one server's events cause, and the longest it grows to: where others hold the map back or a signature is
- * missing, and where the server may have made it up or a state is downloaded. It doubles when a look finds nothing new, or downloads a
- * state. Else one server could have every map flood the other.
+ * Least time between two looks that one server's events cause. It doubles when a look finds nothing new, or downloads a state: else one server
+ * could have every map flood the other. It grows up to the longest if the server may have made up what it announces; less if others hold the
+ * map back, or a signature is missing; or if a state was downloaded.
  */
 export const FOLLOW_INTERVAL_MS = 250
 export const FOLLOW_UNDECIDED_INTERVAL_MS = 8_000
+export const FOLLOW_DOWNLOAD_INTERVAL_MS = 16_000
 export const FOLLOW_LONGEST_INTERVAL_MS = 128_000

@@ -51,8 +51,8 @@ const LONGEST_CHAIN = Math.max(CHAIN_BYTES, LONGEST_MANIFEST_BYTES)
 export interface Path {
   /** those of the base's generation; there may be none */
   readonly path: readonly Agreed[]
-  /** what follows on them: nothing, more of the kind, or an epoch to which no update leads */
-  readonly then: 'target' | 'more' | 'generation'
+  /** what comes behind them: nothing, for they end in the target; more of them; an epoch to which no update leads */
+  readonly next: 'target' | 'more' | 'generation'
 }
 
 /**
@@ -97,7 +97,7 @@ async function anyPath(
   const from = async (link: Link, signal: AbortSignal, told: (bytes: number) => void) => {
     const path = await pathFrom(link, base, target, { bytes, told }, following, signal)
     if (path !== undefined) return path
-    if (!isOver) sleep(clock, moment, signal).then(() => over.abort(OVER))
+    if (!isOver) void sleep(clock, moment, signal).then(() => over.abort(OVER))
     isOver = true
     const expected = 'expected the epochs since that of this map, got none that lead on; call again'
     throw new VersionError(link.server.name, expected)
@@ -191,6 +191,6 @@ function withinGeneration(base: Base, target: Agreed, path: readonly Agreed[]): 
     const { manifest: before } = path[i - 1] ?? base
     return manifest.generation !== before.generation || base.follows?.(before, manifest) === false
   })
-  if (end >= 0) return { path: path.slice(0, end), then: 'generation' }
-  return { path, then: path.at(-1) === target ? 'target' : 'more' }
+  if (end >= 0) return { path: path.slice(0, end), next: 'generation' }
+  return { path, next: path.at(-1) === target ? 'target' : 'more' }
 }

@@ -3,7 +3,12 @@
 // which its own server does not have, or too often one that nobody else knows.
 
 import type { NewestEvent } from '@keyhush/protocol'
-import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS, FOLLOW_UNDECIDED_INTERVAL_MS } from '../base/constants.js'
+import {
+  FOLLOW_DOWNLOAD_INTERVAL_MS,
+  FOLLOW_INTERVAL_MS,
+  FOLLOW_LONGEST_INTERVAL_MS,
+  FOLLOW_UNDECIDED_INTERVAL_MS,
+} from '../base/constants.js'
 import { ServersDisagreeError, SignatureError, VersionError } from '../base/errors.js'
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'
@@ -131,7 +136,8 @@ class Lines {
       const hasMoved = now?.bytes !== base.bytes
       isInVain &&= !hasMoved
       const isDear = made !== madeAnew
-      const longest = isInVain || isDear ? FOLLOW_LONGEST_INTERVAL_MS : FOLLOW_UNDECIDED_INTERVAL_MS
+      const undecided = isDear ? FOLLOW_DOWNLOAD_INTERVAL_MS : FOLLOW_UNDECIDED_INTERVAL_MS
+      const longest = isInVain ? FOLLOW_LONGEST_INTERVAL_MS : undecided
       this.#pause = hasMoved && !isDear ? FOLLOW_INTERVAL_MS : Math.min(2 * this.#pause, longest)
       this.#notBefore = this.#link.environment.clock.now() + this.#pause
     }

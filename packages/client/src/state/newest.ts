@@ -57,14 +57,14 @@ export async function stepsAfter(
       return { steps: [], isAll: true }
     }
     try {
-      const { path, then } = await pathTo(base, at, holders, following, signal)
+      const { path, next } = await pathTo(base, at, holders, following, signal)
       machine.vouchFor(base)
       // A copy that went on before its download would be stored without a signature, and not answer offline.
       const stays = path.length === 0 || (machine.parts.publisher !== undefined && asksNobody(scheme))
-      if (then === 'generation' && stays) throw new OutdatedError('generation')
+      if (next === 'generation' && stays) throw new OutdatedError('generation')
       const steps = await withLists(path, following, signal)
       machine.show(steps.at(-1)!)
-      return { steps, isAll: then === 'target' }
+      return { steps, isAll: next === 'target' }
     } catch (error) {
       // No server has a list any more: they may have moved on meanwhile, and say so when they are asked again.
       const forgotten = error instanceof ServerError && error.refusal === 'not_found'
