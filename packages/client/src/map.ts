@@ -288,8 +288,9 @@ export class OpenedMap {
    * Makes the state of mode `auto` now, and resolves when the new mode answers. It downloads without asking `open({ download })`. If it
    * fails, lookups go on as before.
    *
-   * If the map has a state already, `prepare()` moves it to the newest version, as `sync()` does. If no update list leads on from the
-   * state, `prepare()` downloads the database again: with one server too, and even after `download` has refused that.
+   * If the map has a state already, `prepare()` moves it to the newest version, unless it is at the newest that servers have shown since
+   * `open()`: `sync()` asks them. If no update list leads on from the state, `prepare()` downloads the database again: with one server
+   * too, and even after `download` has refused that.
    * @throws {UsageError} in mode `instant`, which keeps nothing
    * @throws {CondemnedError} after a lie; call `reset()`
    * @throws {KeyhushError} as `open()`

@@ -1,5 +1,5 @@
 // A server's stream of new epochs (docs/protocol.md, Events), read with an ordinary fetch. A line is a reason to ask both servers
-// (updates.ts), and no more. One tab of an origin reads it, and passes the lines on to the others.
+// (target.ts), and no more. One tab of an origin reads it, and passes the lines on to the others.
 
 import { EVENT_BYTES, type NewestEvent, parseEvent, WireError } from '@keyhush/protocol'
 import { scoped } from '../base/abort.js'
