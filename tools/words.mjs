@@ -15,22 +15,22 @@ export const LONG = 30
 export const limits = [
   { what: 'README', paths: /^README\.md$/, words: 900, long: 0 },
   { what: 'guide', paths: /^docs\/guide\//, words: 800, long: 0, each: true },
-  { what: 'protocol', paths: /^docs\/protocol[./]/, words: 12_310, long: 0.03 },
-  { what: 'threat model', paths: /^docs\/threat-model[./]/, words: 8_450, long: 0.03 },
+  { what: 'protocol', paths: /^docs\/protocol[./]/, words: 12_560, long: 0.03 },
+  { what: 'threat model', paths: /^docs\/threat-model[./]/, words: 8_960, long: 0.03 },
   { what: 'review of one server', paths: /^docs\/review-one-server\.md$/, words: 900, long: 0 },
-  { what: 'operations', paths: /^docs\/operations[./]/, words: 6_350, long: 0.03 },
-  { what: 'common errors', paths: /^docs\/common-errors[./]/, words: 3_550, long: 0.03 },
-  { what: 'client README', paths: /^packages\/client\/README\.md$/, words: 2_050, long: 0.03 },
+  { what: 'operations', paths: /^docs\/operations[./]/, words: 6_390, long: 0.03 },
+  { what: 'common errors', paths: /^docs\/common-errors[./]/, words: 3_600, long: 0.03 },
+  { what: 'client README', paths: /^packages\/client\/README\.md$/, words: 2_150, long: 0.03 },
   { what: 'benchmarks', paths: /^docs\/benchmarks\.md$/, words: 3_400, long: 0 },
   { what: 'costs', paths: /^docs\/costs\.md$/, words: 2_300, long: 0 },
   { what: 'papers', paths: /^docs\/papers\.md$/, words: 1_900, long: 0 },
   { what: 'React Native', paths: /^packages\/react-native\//, words: 300, long: 0 },
   { what: 'examples', paths: /^demo\/examples\//, words: 300, long: 0 },
-  { what: 'other documents', paths: /./, words: 4_350, long: 0.04 },
+  { what: 'other documents', paths: /./, words: 4_400, long: 0.04 },
 ]
 
 /** Words of all documents together. */
-export const LIMIT_OF_ALL = 49_600
+export const LIMIT_OF_ALL = 50_600
 
 const wordsIn = text => text.split(/[\s|]+/).filter(part => /[\p{L}\p{N}]/u.test(part)).length
 

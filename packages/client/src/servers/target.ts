@@ -1,4 +1,4 @@
-// Which epoch a map should be at (docs/threat-model.md, The publisher's signature). Servers say in `/v1/info` which epochs they answer, each
+// Which epoch a map should be at (docs/protocol.md, The target). Servers say in `/v1/info` which epochs they answer, each
 // by its manifest's hash, and which are signed.
 //
 //   with a publisher's key   the newest signed epoch that any server shows. Its signature covers all before it: each manifest names the
