@@ -4,7 +4,7 @@
 import { turn } from '../simulation.js'
 
 /** Real work that takes so long waits for something that does not come. */
-const HANGS_MS = 20_000
+const HANGS_MS = 120_000
 
 /** Something that is due. */
 export interface Due {
