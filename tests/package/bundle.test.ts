@@ -11,13 +11,13 @@ const figureIn = async (path: string, figure: RegExp) =>
   Number(figure.exec(await readFile(new URL(path, ROOT), 'utf8'))![1])
 
 /** For an app that looks up instantly and keeps no state. */
-const INSTANT_BYTES = 68_500
+const INSTANT_BYTES = 69_500
 /** of it, before there is a map */
-const AT_ONCE_BYTES = 32_500
+const AT_ONCE_BYTES = 33_500
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
 const KEEPING_BYTES = 172_000
 
-test('an app that looks up instantly ships at most 68.5 kB of brotli; code for states and for signatures is loaded on demand', async () => {
+test('an app that looks up instantly ships at most 69.5 kB of brotli; code for states and for signatures is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
   const bytes = { atOnce: bytesOf(parts.atOnce), instant: bytesOf(parts.instant), keeping: bytesOf(parts.keeping) }
   console.log('brotli, bytes:', { ...bytes, 'auto, in the end': bytesOf([...parts.instant, ...parts.keeping]) })
@@ -62,7 +62,7 @@ test('an app that looks up instantly ships at most 68.5 kB of brotli; code for s
   onDemand(/generated\/inline/, 4)
 })
 
-test('an app of /instant is two files of 62 kB of brotli at most; more where the platform has no WebAssembly, or checks no signatures', async () => {
+test('an app of /instant is two files of 63 kB of brotli at most; more where the platform has no WebAssembly, or checks no signatures', async () => {
   const { outputs, bytesOf, sourcesOf } = await bundled(`export { open } from '@keyhush/client/instant'`)
   const filesFor = (needle: RegExp) =>
     Object.keys(outputs).filter(file => sourcesOf([file]).some(source => needle.test(source)))
@@ -72,7 +72,7 @@ test('an app of /instant is two files of 62 kB of brotli at most; more where the
   expect(filesFor(/generated\/inline-instant/).filter(file => needed.includes(file))).toHaveLength(1)
   const bytes = bytesOf(needed)
   console.log('of /instant, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(62_500)
+  expect(bytes).toBeLessThan(63_000)
   const documents = {
     'README.md': / (\d+) kB \(brotli\)/,
     [GUIDE]: /instant` \| (\d+) kB/,
@@ -122,7 +122,7 @@ test('the SDK in one file has the size that documents name', async () => {
 })
 
 test.each([
-  ['/react', `export * from '@keyhush/client/react'`, 32_000],
+  ['/react', `export * from '@keyhush/client/react'`, 32_500],
   ['/testing', `export * from '@keyhush/client/testing'`, 6_200],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
