@@ -9,7 +9,17 @@ import { PUBLISHER } from '../../tests/support/publishing.js'
 import { thoroughly } from '../../tests/support/thoroughly.js'
 import { usePostgres } from '../../tests/support/use-postgres.js'
 import { openPostgres, PublisherRecord, publish, UpdatableDatabase } from '../dist/index.js'
-import { builtDirectory, createIn, latch, listening, post, queryAt, running, vectors, verifiedRecord } from './helpers.js'
+import {
+  builtDirectory,
+  createIn,
+  latch,
+  listening,
+  post,
+  queryAt,
+  running,
+  vectors,
+  verifiedRecord,
+} from './helpers.js'
 import { batchOn, bodyOf, contents, KEYED, numbers, refusal, signatureOf } from './updatable-helpers.js'
 
 const { store: storeUrl } = usePostgres()

@@ -429,7 +429,10 @@ describe('sync() beside other work is at the newest epoch that was signed when i
 })
 
 describe('a publisher that has signed two histories, which servers show one after the other', () => {
-  const [mine, other] = ['mine.', 'other'].map(value => nextEpoch(core, first, [edit(3, value)])) as [Database, Database]
+  const [mine, other] = ['mine.', 'other'].map(value => nextEpoch(core, first, [edit(3, value)])) as [
+    Database,
+    Database,
+  ]
   const beyond = nextEpoch(core, other, [edit(4, 'other')])
   const histories = [
     ['of the same length', [other]],

@@ -185,7 +185,8 @@ describe('manifests that come late, of a map with a key', () => {
       const map = await drive(open())
       const faults = servers.map(server => [server, fault(clock)] as const)
       for (const [server, how] of faults) {
-        living.network.misbehave[server] = (seen, genuine) => (isManifest(seen, living) ? how(seen, genuine) : undefined)
+        living.network.misbehave[server] = (seen, genuine) =>
+          isManifest(seen, living) ? how(seen, genuine) : undefined
       }
       for (let epoch = 2; epoch <= 5; epoch++) {
         publish(living, 1)
@@ -195,21 +196,21 @@ describe('manifests that come late, of a map with a key', () => {
       }
     })
 
-    test('both take 2.5 seconds: a map opens', async () => {
+    test('both take six seconds: a map opens', async () => {
       const { living, clock, open, drive } = started({ mode, publisherKey })
-      living.network.both(late(clock, '/v1/manifest', 2_500))
+      living.network.both(late(clock, '/v1/manifest', 6_000))
       const { value, error } = await timed(clock, drive, () => open())
       expect(error).toBeUndefined()
       expect(await drive((value as KeyhushMap).get(NAMES[5]!))).toEqual(living.newest.contents.values[5])
     })
   })
 
-  test('one alone has the newest epoch, and takes 2.5 seconds: sync() waits for it, and stops at no older one', async () => {
+  test('one alone has the newest epoch, and takes six seconds: sync() waits for it, and stops at no older one', async () => {
     const { living, clock, open, drive } = started({ mode: 'local', publisherKey })
     const map = await drive(open())
     publish(living, 2)
     publish(living, 1, [A])
-    living.network.misbehave[A] = late(clock, '/v1/manifest?', 2_500)
+    living.network.misbehave[A] = late(clock, '/v1/manifest?', 6_000)
     await drive(map.sync())
     expect(map.epoch).toBe(4)
   })

@@ -10,7 +10,7 @@ import { buildDatabase, type Database, someValues } from './support/database.js'
 import { laidOutAnew, nextEpoch } from './support/epochs.js'
 import { core, hex, NAMES, sameOnBoth } from './support/harness.js'
 import { A, blobs, hang, late, on, problem } from './support/network.js'
-import { publisherKey, publishSigned, signatureOf } from './support/signed.js'
+import { publisherKey, publishSigned, signedOnBoth } from './support/signed.js'
 import { type Life, World } from './support/world.js'
 
 /** 2.3 MiB: more than is downloaded without asking. */
@@ -232,30 +232,27 @@ describe('a state from which no update leads on', () => {
   })
 })
 
-test.each([
-  [true, {}],
-  [false, {}],
-  [true, { publisherKey }],
-  [false, { publisherKey }],
-] as const)("a state, then a new generation, for 'never': lookups without it in this visit and the next (full: %s, %o)", async (full, key) => {
-  const next = laidOutAnew(large, 4)
-  const network = sameOnBoth(large)
-  network.signatures.push(signatureOf(large))
-  const before = new World({ network, database: large })
-  const map = await opened(before.life(), { full, pays: () => true, ...key })
-  expect(map.mode).toBe(full ? 'full' : 'local')
-  await before.drive(map.close())
-  publishSigned(network, next)
-  const asked = blobs(network).length
-  const w = new World({ network, database: next, before })
-  for (let visits = 0; visits < 2; visits++) {
-    const without = await opened(w.life(), { full, download: 'never', ...key })
-    expect([without.mode, without.epoch]).toEqual(['instant', 2])
-    await lookUp(w, without, 2)
-    await w.drive(without.close())
-  }
-  expect(blobs(network).length).toBe(asked)
-})
+test.each([true, false])(
+  "a state, then a new generation, with a key, for 'never': lookups without it in this visit and the next (full: %s)",
+  async full => {
+    const next = laidOutAnew(large, 4)
+    const network = signedOnBoth(large)
+    const before = new World({ network, database: large })
+    const map = await opened(before.life(), { full, publisherKey, pays: () => true })
+    expect(map.mode).toBe(full ? 'full' : 'local')
+    await before.drive(map.close())
+    publishSigned(network, next)
+    const asked = blobs(network).length
+    const w = new World({ network, database: next, before })
+    for (let visits = 0; visits < 2; visits++) {
+      const without = await opened(w.life(), { full, publisherKey, download: 'never' })
+      expect([without.mode, without.epoch]).toEqual(['instant', 2])
+      await lookUp(w, without, 2)
+      await w.drive(without.close())
+    }
+    expect(blobs(network).length).toBe(asked)
+  },
+)
 
 test.each([
   ['never' as const, 'merkle'],

@@ -673,7 +673,9 @@ describe('three servers that may be one party, of which the first is slow', () =
       }
       await drive(clock.wait(30_000))
       // A way that has begun may send the same bytes again.
-      const ways = sent.filter(way => sent.find(({ server, query }) => server === way.server && query === way.query) === way)
+      const ways = sent.filter(
+        way => sent.find(({ server, query }) => server === way.server && query === way.query) === way,
+      )
       const batchesIn = (lookup: number) => new Set(ways.filter(way => way.lookup === lookup).map(({ query }) => query))
       expect([1, 2, 3].map(lookup => batchesIn(lookup).size)).toEqual([1, 1, 0])
       const claims = new Set(sent.map(({ server, claim }) => `${server} ${claim}`))
