@@ -268,27 +268,26 @@ describe.each([
       const draw = chance(count * 100 + first.length)
       for (let effect = 1; effect <= calm.effects; effect++) {
         for (const fate of FATES) {
-          if (!THOROUGH && draw(SAMPLE) !== 0) continue
-          for (const next of THOROUGH ? nexts : [nexts[draw(3)]!]) {
-            const world = await World.begin(dataset, count, keys)
-            const disturbance = { effect, fate, arrives: 1 + draw(8) }
-            const seen = `${fate} at effect ${effect}, then ${next}`
-            await outcomeOf(world.run(first, disturbance))
-            let left = await outcomeOf(world.run(next, { ...disturbance, effect: 0 }))
-            if (fate === 'late') {
-              // It may have stopped that run, or have come behind it.
-              await world.arrive()
-              left = await outcomeOf(world.run(next))
-            }
-            expect([seen, left]).toEqual([seen, undefined])
-            await world.expectWhole(seen)
-            for (const run of [first, next]) {
-              const most = run === 'renew' ? 3 : 1
-              expect([seen, run, run === 'nothing' || (await world.made(run)) <= most]).toEqual([seen, run, true])
-            }
-            if (next !== 'nothing') expect([seen, (await world.made(next)) > 0]).toEqual([seen, true])
-            await world.end()
+          if (draw(THOROUGH ? 3 : SAMPLE) !== 0) continue
+          const next = nexts[draw(3)]!
+          const world = await World.begin(dataset, count, keys)
+          const disturbance = { effect, fate, arrives: 1 + draw(8) }
+          const seen = `${fate} at effect ${effect}, then ${next}`
+          await outcomeOf(world.run(first, disturbance))
+          let left = await outcomeOf(world.run(next, { ...disturbance, effect: 0 }))
+          if (fate === 'late') {
+            // It may have stopped that run, or have come behind it.
+            await world.arrive()
+            left = await outcomeOf(world.run(next))
           }
+          expect([seen, left]).toEqual([seen, undefined])
+          await world.expectWhole(seen)
+          for (const run of [first, next]) {
+            const most = run === 'renew' ? 3 : 1
+            expect([seen, run, run === 'nothing' || (await world.made(run)) <= most]).toEqual([seen, run, true])
+          }
+          if (next !== 'nothing') expect([seen, (await world.made(next)) > 0]).toEqual([seen, true])
+          await world.end()
         }
       }
     },
@@ -298,7 +297,7 @@ describe.each([
 test('two publishers at once, with one record or two, part no servers, and a run of each heals what is left', async () => {
   const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
   const draw = chance(5)
-  for (let n = 0; n < (THOROUGH ? 200 : 12); n++) {
+  for (let n = 0; n < (THOROUGH ? 60 : 12); n++) {
     const world = await World.begin(dataset, 3, [PUBLISHER])
     const other = n % 2 === 0 ? world.record : new PublisherRecord()
     world.pause = async () => {
