@@ -8,7 +8,7 @@ import { everyMode, leaveGrounds, named, Stage, sampled } from './stage.js'
 
 afterAll(leaveGrounds)
 
-const STEP_MS = THOROUGH ? 70 : 140
+const STEP_MS = THOROUGH ? 30 : 140
 const BEFORE_SIGNING = /^POST .v1.signatures . leaves/
 const CASES = ([1, 2, 3] as const).flatMap(servers =>
   everyMode(servers).map(plan => [`${named(plan)}, ${servers} servers`, servers, plan] as const),

@@ -158,7 +158,9 @@ class Look {
       const newest = publisher && (await this.#newestSigned(publisher))
       const shown = newest?.shown ?? this.#agreed()
       const holders = shown === undefined ? [] : this.#holders(shown)
-      if (holders.length < enough && attempt < ATTEMPTS) continue
+      // A generation before may be all that they have in common for a moment.
+      const isPast = shown !== undefined && this.#views.every(({ info }) => newestIn(info).epoch > shown.epoch)
+      if ((holders.length < enough || isPast) && attempt < ATTEMPTS) continue
       if (shown === undefined) throw this.#apart()
       const isBehind = holders.length < enough
       lag.note(isBehind ? shown.epoch : undefined, isBehind ? links.filter(link => !holders.includes(link)) : [])
@@ -304,7 +306,9 @@ class Look {
     const asked = askOne(order, {}, this.#signal, (link, signal) =>
       early(link).catch(() => manifestOf(link, shown, this.#hashOf, signal)),
     )
-    return await Promise.any([...holders.map(early), asked]).catch(() => asked)
+    // The first that is right: Hermes has no Promise.any.
+    const right = holders.map(link => new Promise<Agreed>(resolve => early(link).then(resolve, () => {})))
+    return await Promise.race([...right, asked])
   }
 
   #forked({ epoch }: EpochInfo): ServersDisagreeError {

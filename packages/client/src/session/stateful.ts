@@ -348,8 +348,12 @@ export class StatefulSession implements Session {
       })
       try {
         const { steps, isAll } = await stepsAfter(machine, scheme, base, signal, asked)
-        if (steps.length > 0) await this.#queue.take(() => apply(machine, steps, watch))
-        if (isAll) return
+        const last = steps.at(-1)
+        if (last !== undefined) await this.#queue.take(() => apply(machine, steps, watch))
+        // Another tab may have moved the state meanwhile, and not as far.
+        const { known } = machine
+        const isThere = last === undefined || (known !== undefined && equalBytes(last.bytes, known.base.bytes))
+        if (isAll && isThere) return
       } catch (error) {
         if (!(error instanceof OutdatedError)) throw error
         // Another tab may have followed while that was still possible.
