@@ -89,6 +89,8 @@ export class Checker {
     // A map with all records keeps them until those that no update leads to are there.
     const behind = publisher.newest.epoch - epoch
     if (what === 'open' && this.#facts.faults.mode === 'local' && behind > this.#facts.faults.history) return
+    // While batches arrive, servers may be so far apart that they answer no newer epoch in common. A stored map opens where it was.
+    if (what === 'open' && !call.calm) return
     // A stored map opens unchanged while a server is away.
     if (what === 'open' && this.#facts.misfortunes > call.misfortunes) return
     const least = call.calm ? publisher.newest.epoch : call.agreed

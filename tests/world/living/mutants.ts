@@ -29,7 +29,7 @@ export interface Mutant extends Bug {
 export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a half-made hint takes a delta twice',
-    seed: 1,
+    seed: 4,
     file: 'packages/client/src/scheme/tapir/preparation.ts',
     find: '() => this.#builder.update(list, before, after, commitments, contentHashes))',
     replace: `() => {
@@ -51,7 +51,7 @@ export const MUTANTS: readonly Mutant[] = [
     this.withdraw()
     this.query(indices)`,
     shows:
-      /is sent what was not stored|a second batch at one version|another claim than its own|refuses every change|condemned/,
+      /is sent what was not stored|a second batch at one version|another claim than its own|refuses every change|condemned|outdated: generation/,
   },
   {
     name: 'the directory stays as it was',
@@ -135,7 +135,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'the fence does not hear of the claim behind a query',
-    seed: 3,
+    seed: 19,
     file: 'server/src/http/routes/answer.ts',
     find: 'return judge(claim).then(',
     replace: "return Promise.resolve('granted').then(",
