@@ -92,15 +92,6 @@ export const MUTANTS: readonly Mutant[] = [
     shows: /signed-answered|expected/,
   },
   {
-    rule: 'A7',
-    name: 'the epoch before the newest cannot be downloaded',
-    file: 'server/src/database/updatable.ts',
-    find: '[...this.#shown(), ...(this.#phase',
-    replace: '[this.#newest, ...(this.#phase',
-    play: { file: 'before-the-signature.test.ts', test: /^local, 1 servers: open\(\) at any/ },
-    shows: /answered|fails|Error/,
-  },
-  {
     rule: 'A8',
     name: 'servers tell nobody that an epoch is signed',
     file: 'server/src/database/updatable.ts',
