@@ -51,7 +51,7 @@ export class Time {
     return work
   }
 
-  /** So much time goes by. */
+  /** Moves the clock on by so many milliseconds. */
   async pass(ms: number): Promise<void> {
     let over = false
     this.after(ms, () => {

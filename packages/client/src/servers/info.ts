@@ -25,7 +25,7 @@ export async function infoOf(link: Link, signal: AbortSignal): Promise<Info> {
 export class Heard {
   readonly #infos = new Map<string, Promise<Info>>()
 
-  /** Asks a server, once `before` resolves, for whoever needs its reply first. */
+  /** Asks a server as soon as `before` has resolved. Whoever calls `take` first gets the reply. */
   async ask(link: Link, signal: AbortSignal, before?: Promise<void>): Promise<Info> {
     const info = link.meter.asking(async () => {
       await before

@@ -19,7 +19,7 @@ import {
   toHex,
 } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
-import { OVER, scoped } from '../base/abort.js'
+import { scoped } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS, SLOW_MS, slowestMs } from '../base/constants.js'
 import { ServerError, ServersDisagreeError, VersionError } from '../base/errors.js'
 import type { OnEvent } from '../base/events.js'
@@ -158,9 +158,7 @@ class Look {
       const newest = publisher && (await this.#newestSigned(publisher))
       const shown = newest?.shown ?? this.#agreed()
       const holders = shown === undefined ? [] : this.#holders(shown)
-      // A generation before may be all that they have in common for a moment.
-      const isPast = shown !== undefined && this.#views.every(({ info }) => newestIn(info).epoch > shown.epoch)
-      if ((holders.length < enough || isPast) && attempt < ATTEMPTS) continue
+      if ((holders.length < enough || this.#isPast(publisher, shown)) && attempt < ATTEMPTS) continue
       if (shown === undefined) throw this.#apart()
       const isBehind = holders.length < enough
       lag.note(isBehind ? shown.epoch : undefined, isBehind ? links.filter(link => !holders.includes(link)) : [])
@@ -258,6 +256,12 @@ class Look {
     return agreed[0]
   }
 
+  /** For a moment, a generation before may be all that they have in common. With a key they may show what is not signed yet. */
+  #isPast(publisher: Publisher | undefined, shown: EpochInfo | undefined): boolean {
+    if (publisher !== undefined || shown === undefined) return false
+    return this.#views.every(({ info }) => newestIn(info).epoch > shown.epoch)
+  }
+
   get #hasTwoDatabases(): boolean {
     return new Set(this.#views.map(({ info }) => info.database)).size > 1
   }
@@ -297,18 +301,19 @@ class Look {
     const isIt = ({ bytes }: Agreed) => toHex(this.#hashOf(bytes)) === shown.manifest
     if (this.#base !== undefined && isIt(this.#base)) return this.#base
     const holders = this.#holders(shown)
-    const early = async ({ server }: Link) => {
+    const earlyOf = async ({ server }: Link) => {
       const manifest = await this.#looking.manifests?.get(server.name)
-      if (manifest === undefined || !isIt(manifest)) throw OVER
-      return manifest
+      return manifest !== undefined && isIt(manifest) ? manifest : undefined
     }
+    const early = new Map(holders.map(link => [link, earlyOf(link).catch(() => undefined)]))
     const order = shown.epoch % 2 === 0 ? holders : [...holders].reverse()
-    const asked = askOne(order, {}, this.#signal, (link, signal) =>
-      early(link).catch(() => manifestOf(link, shown, this.#hashOf, signal)),
-    )
+    const ask = async (link: Link, signal: AbortSignal) =>
+      (await early.get(link)) ?? (await manifestOf(link, shown, this.#hashOf, signal))
     // The first that is right: Hermes has no Promise.any.
-    const right = holders.map(link => new Promise<Agreed>(resolve => early(link).then(resolve, () => {})))
-    return await Promise.race([...right, asked])
+    const right = [...early.values()].map(
+      manifest => new Promise<Agreed>(resolve => manifest.then(found => found && resolve(found))),
+    )
+    return await Promise.race([...right, askOne(order, {}, this.#signal, ask)])
   }
 
   #forked({ epoch }: EpochInfo): ServersDisagreeError {

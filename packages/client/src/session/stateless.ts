@@ -71,7 +71,7 @@ export class StatelessSession implements Session {
   #closed: Promise<void> | undefined
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
-  /** whether that goes by replies that were asked for before */
+  /** whether `#syncing` uses replies to requests that were sent before it began */
   #hasHeard = false
   /** the servers' first replies, if they were asked already */
   #greeting: Greeting | undefined
