@@ -134,8 +134,11 @@ describe('while a batch is not signed yet', () => {
     const { map, drive, behind } = await opened(network, options)
     expect(map.epoch).toBe(1)
     await checkValues(drive, map, first)
+    const before = network.seen.length
     await drive(map.sync())
     expect([map.epoch, behind()]).toEqual([1, []])
+    const infos = network.seen.slice(before).filter(({ path }) => path === '/v1/info')
+    expect(infos.map(({ server }) => server).sort()).toEqual(map.stats.servers.map(({ server }) => server)) // each once
     network.signatures.push(signatureOf(second))
     await drive(map.sync())
     expect(map.epoch).toBe(2)
