@@ -57,6 +57,11 @@ export async function exchange(exchange: Exchange): Promise<void> {
   throw error instanceof ServerError && other instanceof ServerError ? joined(error, other) : error
 }
 
+/** Of the longest request and its reply. All parties get the time of this one: who has it shows in no timing. */
+export function bytesOf({ asks }: Batch): number {
+  return Math.max(...asks.map(({ body, replyBytes }) => body.length + replyBytes))
+}
+
 /** Whether a server has refused queries at this manifest's epoch because it is further on, or has another database. */
 export function hasTurned(error: unknown, manifest: Manifest): boolean {
   if (error instanceof ServerError && error.refusal === 'wrong_database') return true
@@ -84,7 +89,6 @@ async function ask(exchange: Exchange, state: Progress, party: number): Promise<
 async function askWithRetry(exchange: Exchange, state: Progress, party: number): Promise<FenceVerdict | undefined> {
   const { links, manifest, stats, attempts, batch } = exchange
   const link = links[party]!
-  const { body, replyBytes } = batch.asks[party]!
   const send = async (until: number) => {
     if (state.over) return undefined
     try {
@@ -99,7 +103,7 @@ async function askWithRetry(exchange: Exchange, state: Progress, party: number):
     }
   }
   const isFinal = (error: unknown) => state.over || hasTurned(error, manifest)
-  return await onTheWire(link, body.length + replyBytes, send, { attempts, isFinal })
+  return await onTheWire(link, bytesOf(batch), send, { attempts, isFinal })
 }
 
 interface Answer {

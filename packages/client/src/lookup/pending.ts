@@ -14,7 +14,7 @@
 import { ROUNDS } from '../base/constants.js'
 import { ServerError, StorageError, TamperedError } from '../base/errors.js'
 import { goSteps } from '../scheme/download.js'
-import type { Ask, AskedState, Batch } from '../scheme/scheme.js'
+import type { AskedState, Batch } from '../scheme/scheme.js'
 import { firstOf, Pace, worstOf } from '../servers/ask.js'
 import type { Link, Links } from '../servers/transport.js'
 import { advance } from '../state/advancing.js'
@@ -25,7 +25,7 @@ import type { Machine } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
 import { keepVerifier } from '../state/verifier.js'
 import type { Admission } from './admission.js'
-import { exchange, hasTurned } from './exchange.js'
+import { bytesOf, exchange, hasTurned } from './exchange.js'
 
 /** What the answers to a batch said. */
 export interface Finished {
@@ -176,7 +176,7 @@ async function attempt(
 async function byWays(
   ways: readonly Links[],
   { manifest, record, scheme }: Hint,
-  { asks }: Batch,
+  batch: Batch,
   send: (links: Links, way: number) => Promise<void>,
 ): Promise<void> {
   if (ways.length === 1) return await send(ways[0]!, 0)
@@ -185,7 +185,6 @@ async function byWays(
   const order = standing.order(ways.map(([link]) => link!))
   const left = [...order.filter(isFenced), ...order.filter(link => !isFenced(link))]
   const failures: ServerError[] = []
-  const [{ body, replyBytes }] = asks as [Ask]
   const next = () => {
     const link = left.shift()
     if (link === undefined) return undefined
@@ -193,7 +192,7 @@ async function byWays(
       [link],
       ways.findIndex(([own]) => own === link),
     )
-    return { work, pace: new Pace(link, body.length + replyBytes), late: () => standing.note(link, 'late') }
+    return { work, pace: new Pace(link, bytesOf(batch)), late: () => standing.note(link, 'late') }
   }
   const isPassing = (error: unknown) => {
     const passing = error instanceof ServerError && !(error instanceof TamperedError) && !hasTurned(error, manifest)

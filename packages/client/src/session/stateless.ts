@@ -11,7 +11,7 @@ import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
 import { shuffled } from '../base/random.js'
 import { FetchedBlocks } from '../lookup/blocks.js'
-import { type Exchange, exchange, hasTurned } from '../lookup/exchange.js'
+import { bytesOf, type Exchange, exchange, hasTurned } from '../lookup/exchange.js'
 import { openVerified, type Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
@@ -326,7 +326,7 @@ export class StatelessSession implements Session {
         batch.free()
       }
     }
-    return { found: asked(), bytes: Math.max(...batch.asks.map(({ body, replyBytes }) => body.length + replyBytes)) }
+    return { found: asked(), bytes: bytesOf(batch) }
   }
 
   async sync(signal?: AbortSignal): Promise<void> {
