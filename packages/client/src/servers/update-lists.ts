@@ -2,6 +2,7 @@
 // touched here.
 
 import { equalBytes, hasRows, type Manifest, splitUpdateList, toHex } from '@keyhush/protocol'
+import { scoped } from '../base/abort.js'
 import { TamperedError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import { askOne } from './ask.js'
@@ -17,6 +18,9 @@ export interface Step extends Agreed {
   readonly rows: Uint8Array
 }
 
+/** Lists that are asked for at a time. */
+const AT_A_TIME = 4
+
 /** These epochs with their lists. Throws the servers' failures. */
 export async function withLists(
   path: readonly Agreed[],
@@ -24,10 +28,15 @@ export async function withLists(
   signal: AbortSignal,
 ): Promise<readonly Step[]> {
   const steps: Step[] = []
-  for (const next of path) {
-    const bytes = await updateList(following, next.manifest, signal)
-    const whole = { list: bytes, rows: new Uint8Array() }
-    steps.push({ ...next, ...(hasRows(next.manifest) ? splitUpdateList(bytes) : whole) })
+  for (let i = 0; i < path.length; i += AT_A_TIME) {
+    const some = path.slice(i, i + AT_A_TIME)
+    const lists = await scoped([signal], signal =>
+      Promise.all(some.map(({ manifest }) => updateList(following, manifest, signal))),
+    )
+    some.forEach((next, j) => {
+      const whole = { list: lists[j]!, rows: new Uint8Array() }
+      steps.push({ ...next, ...(hasRows(next.manifest) ? splitUpdateList(lists[j]!) : whole) })
+    })
   }
   return steps
 }
