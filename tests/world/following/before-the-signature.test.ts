@@ -5,8 +5,11 @@ import { THOROUGH } from '../../support/thorough.js'
 import { get } from '../questions.js'
 import { KEYS } from './keys.js'
 import { everyMode, leaveGrounds, named, Stage, sampled } from './stage.js'
+import { linesOf } from './truth.js'
 
 afterAll(leaveGrounds)
+
+const generation = (headroom: number) => linesOf([{ op: 'generation', headroom }])
 
 const STEP_MS = THOROUGH ? 30 : 140
 const BEFORE_SIGNING = /^POST .v1.signatures . leaves/
@@ -32,6 +35,23 @@ test.each(CASES)('%s: open() and lookups succeed, and follow the signature', asy
     for (const tab of [before, during]) expect(tab.map!.epoch).toBe(stage.newest)
   })
 })
+
+test.each(CASES)(
+  '%s: a generation that was not signed for minutes, and one after it, are followed at once',
+  async (_name, servers, plan) => {
+    await Stage.play({ servers }, async stage => {
+      const tab = await stage.open(plan)
+      await stage.run({ operations: generation(8), killAt: BEFORE_SIGNING })
+      await stage.pass(300_000)
+      await stage.publish(generation(8))
+      await stage.pass(1_000)
+      await stage.publish(generation(9))
+      await stage.pass(8_000)
+      expect(stage.server(0).generation).toBe(3)
+      expect(tab.map!.epoch).toBe(stage.newest)
+    })
+  },
+)
 
 test.each(sampled(CASES))('%s: open() at any moment of a publish succeeds', async (_name, servers, plan) => {
   for (let ms = 0; ms < 420; ms += STEP_MS) {

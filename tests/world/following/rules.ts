@@ -38,6 +38,8 @@ interface Facts {
   readonly answerable: boolean
   /** it is the first of its tab since a server's mood changed last */
   readonly isFirst: boolean
+  /** milliseconds by which the slowest server delayed its replies when it began */
+  readonly slowAtFirst: number
   late: boolean
 }
 
@@ -69,7 +71,8 @@ export class Rules {
     for (const server of servers) if (server.honest) shown.set(server, this.#newestOf(server, tab.plan))
     const moodsSince = Math.max(...servers.map(({ since }) => since))
     const isFirst = !tab.calls.some(other => other.begun > moodsSince && other !== call && other.outcome !== undefined)
-    call.facts = { shown, answerable: this.#answerable(tab.plan, servers), isFirst, late: false } satisfies Facts
+    const answerable = this.#answerable(tab, servers)
+    call.facts = { shown, answerable, isFirst, slowAtFirst: slowest(servers), late: false } satisfies Facts
     this.#watch(call)
   }
 
@@ -194,13 +197,16 @@ export class Rules {
   }
 
   /** Whether enough honest servers answer an epoch that the map may ask at. */
-  #answerable(plan: Plan, servers: readonly Server[]): boolean {
+  #answerable(tab: Tab, servers: readonly Server[]): boolean {
+    const { plan } = tab
+    const seen = this.#seen.get(tab) ?? 0
     const honest = servers.filter(({ honest }) => honest)
     const need = needed(plan)
     const agree = plan.publisherKey === undefined ? (plan.atLeast ?? servers.length) : need
     if (honest.length < agree) return false
     const usable = (epoch: number) =>
-      plan.publisherKey === undefined || honest.some(server => this.#showsSigned(server, plan, epoch))
+      plan.publisherKey === undefined ||
+      (epoch >= seen && honest.some(server => this.#showsSigned(server, plan, epoch)))
     const epochs = [...new Set(honest.flatMap(({ answered }) => answered))].filter(usable)
     return epochs.some(epoch => honest.filter(({ answered }) => answered.includes(epoch)).length >= agree)
   }
@@ -218,7 +224,7 @@ export class Rules {
     return lasts && server.signedUnder(plan.publisherKey!).includes(epoch)
   }
 
-  #checkAnswered(call: Call, { answerable, isFirst }: Facts, error: (Error & { code?: string }) | undefined): void {
+  #checkAnswered(call: Call, { answerable, isFirst, slowAtFirst }: Facts, error: (Error & { code?: string }) | undefined): void {
     const { tab, begun, ended, kind, what } = call
     const { plan } = tab
     const servers = serversOf(this.#world, plan)
@@ -236,15 +242,19 @@ export class Rules {
     // A lie condemns a state; so does a server that was put back, and with it its fence.
     if (error?.code === 'condemned' && servers.some(mayCondemn)) return
     if (error?.code === 'tampered' && plan.mode !== 'instant' && servers.some(mayCondemn)) return
-    if (!answerable || !this.#answerable(plan, servers)) return
+    if (!answerable || !this.#answerable(tab, servers)) return
     if (servers.filter(server => server.honestSince(this.#waitsSince(call))).length < needed(plan)) return
     const moods = servers.map(({ letter, mood }) => `${letter} ${mood.is}`).join(', ')
     if (error !== undefined) this.#violate('answered', `${whose} (${moods})`)
-    const slow = Math.max(0, ...servers.map(({ mood }) => (mood.is === 'slow' ? mood.ms : 0)))
+    const slow = Math.max(slowAtFirst, slowest(servers))
     if (error === undefined && (kind === 'open' || !isFirst) && took > SOON_MS + REQUESTS_OF_A_CALL * slow) {
       this.#violate('answered-soon', `${whose} (${moods})`)
     }
   }
+}
+
+function slowest(servers: readonly Server[]): number {
+  return Math.max(0, ...servers.map(({ mood }) => (mood.is === 'slow' ? mood.ms : 0)))
 }
 
 /** Whether a server has lied, or an old copy of its fence has answered. */

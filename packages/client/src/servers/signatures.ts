@@ -51,12 +51,12 @@ export class Publisher {
     return signature !== undefined && (await this.#holds(bytes, signature))
   }
 
-  hasExpired({ expires }: Manifest): boolean {
+  hasExpired({ expires }: Pick<Manifest, 'expires'>): boolean {
     return expires !== 0 && this.#clock.date() >= expires * 1000
   }
 
   /** Throws SignatureError if this manifest has expired. */
-  checkExpiry(manifest: Manifest): void {
+  checkExpiry(manifest: Pick<Manifest, 'epoch' | 'expires'>): void {
     if (!this.hasExpired(manifest)) return
     const { expires, epoch } = manifest
     const since = new Date(Math.min(expires * 1000, LAST_DATE)).toISOString()
@@ -66,13 +66,14 @@ export class Publisher {
   }
 
   /** Throws SignatureError if `agreed` is older than `seen`, where this map has been, or of another database. */
-  checkSuccession(seen: Place, agreed: Place): void {
+  checkSuccession(seen: Place & Partial<Pick<Manifest, 'expires'>>, agreed: Place): void {
     if (!equalBytes(seen.databaseId, agreed.databaseId)) {
       throw new SignatureError(
         'expected the database that this map has shown, got another one; ask the publisher. discardState() forgets the one before',
       )
     }
     if (agreed.epoch >= seen.epoch) return
+    this.checkExpiry({ expires: 0, ...seen }) // then servers may show the epoch before
     throw new SignatureError(
       `expected epoch ${seen.epoch} or newer, where this map has been, got epoch ${agreed.epoch}; ask the operators why their servers have gone back`,
     )

@@ -139,6 +139,8 @@ class Look {
   readonly #looking: Looking
   readonly #signal: AbortSignal
   #views: readonly View[] = []
+  /** a server no longer has an epoch that it has shown */
+  #isForgotten = false
 
   constructor(following: Following, base: Agreed | undefined, looking: Looking, signal: AbortSignal) {
     this.#following = following
@@ -147,26 +149,40 @@ class Look {
     this.#signal = signal
   }
 
-  /** One server may have been asked before others had moved on: what they do not show in common is looked for again. */
+  /**
+   * One server may have been asked before others had moved on: what they do not show in common is looked for again, and so is an epoch that
+   * they have forgotten before its manifest was asked for.
+   */
   async target(): Promise<Target> {
+    for (let attempt = 1; ; attempt++) {
+      this.#isForgotten = false
+      try {
+        const target = await this.#look(attempt === ATTEMPTS)
+        if (target !== undefined) return target
+      } catch (error) {
+        if (!this.#isForgotten || attempt === ATTEMPTS) throw error
+      }
+    }
+  }
+
+  /** Undefined: it is not the last look, and another may find more. */
+  async #look(isLast: boolean): Promise<Target | undefined> {
     const { links, publisher, lag } = this.#following
     const { needed: enough, patient, heard } = this.#looking
     const ask = async (link: Link, signal: AbortSignal) => await (heard?.take(link) ?? infoOf(link, signal))
-    for (let attempt = 1; ; attempt++) {
-      const replies = await askAll(links, { enough, patient }, this.#signal, ask)
-      this.#views = links.flatMap((link, i) => (replies[i] === undefined ? [] : [{ link, info: replies[i] }]))
-      const newest = publisher && (await this.#newestSigned(publisher))
-      const shown = newest?.shown ?? this.#agreed()
-      const holders = shown === undefined ? [] : this.#holders(shown)
-      if ((holders.length < enough || this.#isPast(publisher, shown)) && attempt < ATTEMPTS) continue
-      if (shown === undefined) throw this.#apart()
-      const isBehind = holders.length < enough
-      lag.note(isBehind ? shown.epoch : undefined, isBehind ? links.filter(link => !holders.includes(link)) : [])
-      if (!isBehind) return { at: newest ?? (await this.#manifestOf(shown)), holders, replies }
-      const before = await this.#before(newest!, publisher!)
-      if (before.at === undefined && this.#shown.some(other => isFork(shown, other))) throw this.#forked(shown)
-      return { ...before, replies }
-    }
+    const replies = await askAll(links, { enough, patient }, this.#signal, ask)
+    this.#views = links.flatMap((link, i) => (replies[i] === undefined ? [] : [{ link, info: replies[i] }]))
+    const newest = publisher && (await this.#newestSigned(publisher))
+    const shown = newest?.shown ?? this.#agreed()
+    const holders = shown === undefined ? [] : this.#holders(shown)
+    if ((holders.length < enough || this.#isPast(publisher, shown)) && !isLast) return undefined
+    if (shown === undefined) throw this.#apart()
+    const isBehind = holders.length < enough
+    lag.note(isBehind ? shown.epoch : undefined, isBehind ? links.filter(link => !holders.includes(link)) : [])
+    if (!isBehind) return { at: newest ?? (await this.#manifestOf(shown)), holders, replies }
+    const before = await this.#before(newest!, publisher!)
+    if (before.at === undefined && this.#shown.some(other => isFork(shown, other))) throw this.#forked(shown)
+    return { ...before, replies }
   }
 
   // ---- with a publisher's key -------------------------------------------------------------------------
@@ -309,11 +325,14 @@ class Look {
     const order = shown.epoch % 2 === 0 ? holders : [...holders].reverse()
     const ask = async (link: Link, signal: AbortSignal) =>
       (await early.get(link)) ?? (await manifestOf(link, shown, this.#hashOf, signal))
+    const onFailed = (_link: Link, error: ServerError) => {
+      this.#isForgotten ||= error instanceof VersionError && (error.newest?.epoch ?? 0) > shown.epoch
+    }
     // The first that is right: Hermes has no Promise.any.
     const right = [...early.values()].map(
       manifest => new Promise<Agreed>(resolve => manifest.then(found => found && resolve(found))),
     )
-    return await Promise.race([...right, askOne(order, {}, this.#signal, ask)])
+    return await Promise.race([...right, askOne(order, { onFailed }, this.#signal, ask)])
   }
 
   #forked({ epoch }: EpochInfo): ServersDisagreeError {

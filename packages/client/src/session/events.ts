@@ -74,6 +74,8 @@ class Lines {
   #claim: NewestEvent | undefined
   /** from one look to the next */
   #pause = FOLLOW_INTERVAL_MS
+  /** likewise, after a download */
+  #restAfterDownload = FOLLOW_INTERVAL_MS
   #notBefore = Number.NEGATIVE_INFINITY
   working: Promise<void> | undefined
 
@@ -136,9 +138,11 @@ class Lines {
       const hasMoved = now?.bytes !== base.bytes
       isInVain &&= !hasMoved
       const isDear = made !== madeAnew
-      const undecided = isDear ? FOLLOW_DOWNLOAD_INTERVAL_MS : FOLLOW_UNDECIDED_INTERVAL_MS
-      const longest = isInVain ? FOLLOW_LONGEST_INTERVAL_MS : undecided
-      this.#pause = hasMoved && !isDear ? FOLLOW_INTERVAL_MS : Math.min(2 * this.#pause, longest)
+      if (isDear) this.#restAfterDownload = Math.min(2 * this.#restAfterDownload, FOLLOW_DOWNLOAD_INTERVAL_MS)
+      else if (hasMoved) this.#restAfterDownload = FOLLOW_INTERVAL_MS
+      const longest = isInVain ? FOLLOW_LONGEST_INTERVAL_MS : FOLLOW_UNDECIDED_INTERVAL_MS
+      if (hasMoved || isDear) this.#pause = this.#restAfterDownload
+      else this.#pause = Math.min(2 * this.#pause, longest)
       this.#notBefore = this.#link.environment.clock.now() + this.#pause
     }
     return !isInVain || !this.#isNews(claim) || this.#pause < FOLLOW_LONGEST_INTERVAL_MS

@@ -174,7 +174,8 @@ export class StatefulSession implements Session {
     const done = scoped([signal, this.#closing.signal], async signal => {
       for (let replaced = 0; ; replaced++) {
         try {
-          return await this.#followServers(signal, asked)
+          // Once a state was downloaded, who was late meanwhile is not waited for again.
+          return await this.#followServers(signal, replaced === 0 ? asked : {})
         } catch (error) {
           if (!(error instanceof OutdatedError)) throw error
           if (replaced === REPLACED_A_CALL) throw replacedTooOften()

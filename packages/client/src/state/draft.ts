@@ -132,12 +132,13 @@ export class Draft {
     const hint = { databaseId, hintId: this.#record.hintId }
     const fences = this.#fences
     const work = (link: Link, signal: AbortSignal) => register(link, hint, signal)
-    const outcomes = fences.length > 0 ? await askAll(fences, { enough: 1, once: true }, signal, work) : []
+    const enough = rollback === 'strict' ? fences.length : 1
+    const outcomes = fences.length > 0 ? await askAll(fences, { enough, once: true }, signal, work) : []
     for (const [i, outcome = 'away'] of outcomes.entries()) {
       const { name } = fences[i]!.server
       if (outcome !== 'registered' && rollback === 'strict') {
         const instead = "choose servers that keep one, or open without rollback: 'strict'"
-        throw new UnsupportedError('fence', `${name} keeps no rollback fence, or it is full or away; ${instead}`)
+        throw new UnsupportedError('fence', `${name} keeps no rollback fence, or it is full; ${instead}`)
       }
       if (outcome === 'registered') this.#record = { ...this.#record, fenced: [...this.#record.fenced, name] }
       else announce({ type: 'unfenced', server: name, reason: outcome })
