@@ -117,11 +117,13 @@ class Lines {
     const { base, madeAnew } = this.#follower
     if (base === undefined || !this.#isNews(claim) || this.#signal.aborted) return true
     const { heard, publisher, turns } = this.#common
-    let isInVain = false
+    let [isHeard, isInVain] = [false, false]
     try {
       // That server is asked first, so that a false line causes no request to the other; and before its turn, so that it holds up no other's.
       const ask = (link: Link, signal: AbortSignal) => heard.ask(link, signal)
-      const news = newsIn(await askOne([this.#link], {}, this.#signal, ask), base.manifest, publisher)
+      const info = await askOne([this.#link], {}, this.#signal, ask)
+      isHeard = true
+      const news = newsIn(info, base.manifest, publisher)
       if (news === undefined) return false
       if (news === 'signed') {
         await turns.take(async () => {
@@ -142,7 +144,7 @@ class Lines {
       else if (hasMoved) this.#restAfterDownload = FOLLOW_INTERVAL_MS
       const longest = isInVain ? FOLLOW_LONGEST_INTERVAL_MS : FOLLOW_UNDECIDED_INTERVAL_MS
       if (hasMoved || isDear) this.#pause = this.#restAfterDownload
-      else this.#pause = Math.min(2 * this.#pause, longest)
+      else if (isHeard) this.#pause = Math.min(2 * this.#pause, longest) // else nobody else was asked
       this.#notBefore = this.#link.environment.clock.now() + this.#pause
     }
     return !isInVain || !this.#isNews(claim) || this.#pause < FOLLOW_LONGEST_INTERVAL_MS
