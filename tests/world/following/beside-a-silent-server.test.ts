@@ -61,3 +61,19 @@ test.each(sampled(CASES))('%s: an epoch is followed within three seconds', async
     }
   })
 })
+
+test.each(sampled(CASES))(
+  '%s: a lookup whose epoch is over follows within three seconds',
+  async (_name, plan, mood) => {
+    await Stage.play({ servers: 3 }, async stage => {
+      const tab = await stage.open({ ...plan, push: false })
+      await stage.get(tab)
+      for (const number of stage.all) {
+        for (let i = 0; i < 3; i++) await stage.publish()
+        await stage.server(number).turn(mood)
+        expect(await stage.get(tab)).toBeLessThan(2 * SOON_MS)
+        await stage.server(number).calm()
+      }
+    })
+  },
+)

@@ -26,8 +26,8 @@ const GRACE_MS = 1_000
 export const SOON_MS = 3_500
 /** What all attempts at a lookup take at most, about. */
 const ON_THE_WIRE_MS = 16_000
-/** Requests of a call, one after the other, each of which a slow server delays. */
-const REQUESTS_OF_A_CALL = 25
+/** Requests of a call, one after the other, each of which a slow server delays: it may download a state twice. */
+const REQUESTS_OF_A_CALL = 50
 /** A budget counts in such steps. */
 const STEP_MS = 1_000
 
@@ -224,7 +224,11 @@ export class Rules {
     return lasts && server.signedUnder(plan.publisherKey!).includes(epoch)
   }
 
-  #checkAnswered(call: Call, { answerable, isFirst, slowAtFirst }: Facts, error: (Error & { code?: string }) | undefined): void {
+  #checkAnswered(
+    call: Call,
+    { answerable, isFirst, slowAtFirst }: Facts,
+    error: (Error & { code?: string }) | undefined,
+  ): void {
     const { tab, begun, ended, kind, what } = call
     const { plan } = tab
     const servers = serversOf(this.#world, plan)

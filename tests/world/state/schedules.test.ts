@@ -29,9 +29,14 @@ const MET = [
 ].flatMap(method => [`store: ${method}`, `killed before: ${method} begins`, `killed before: ${method} is done`])
 
 MET.push(
-  ...['query reaches', 'answer of', 'claim reaches', 'verdict of', 'info reaches', 'manifest of an epoch reaches'].flatMap(what =>
-    ['A', 'B'].map(server => `killed before: ${what} ${server}`),
-  ),
+  ...[
+    'query reaches',
+    'answer of',
+    'claim reaches',
+    'verdict of',
+    'info reaches',
+    'manifest of an epoch reaches',
+  ].flatMap(what => ['A', 'B'].map(server => `killed before: ${what} ${server}`)),
   ...['putPending', 'commit', 'begin', 'putPartial'].map(method => `refused: ${method}`),
   ...['resumed download false', 'resumed hint true', 'resumed hint false', 'condemned', 'storage memory failed'].map(
     event => `event: ${event}`,

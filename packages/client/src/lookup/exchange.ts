@@ -31,8 +31,8 @@ export interface Exchange {
   readonly attempts?: number | undefined
   /** what several ways to one party share: the first good answer is taken, and what comes later is thrown away */
   readonly first?: { taken: boolean } | undefined
-  /** A party has replied, whatever it is, or has failed. */
-  readonly onSettled?: (party: number, how: 'replied' | 'failed') => void
+  /** A party has replied, whatever it is; or has failed, with this error. */
+  readonly onSettled?: (party: number, failure?: unknown) => void
   /** A party's answer was forged. Called at once, whatever the others do. */
   readonly onForged: (party: number) => Promise<void>
   /** The fence has judged the claim. Throws if the hint must not move on. */
@@ -80,7 +80,7 @@ async function ask(exchange: Exchange, state: Progress, party: number): Promise<
   const verdict = await meter
     .asking(() => askWithRetry(exchange, state, party))
     .catch(error => {
-      exchange.onSettled?.(party, 'failed')
+      exchange.onSettled?.(party, error)
       throw error
     })
   if (verdict !== undefined) await exchange.onVerdict?.(verdict)
@@ -93,7 +93,7 @@ async function askWithRetry(exchange: Exchange, state: Progress, party: number):
     if (state.over) return undefined
     try {
       const { answer, verdict } = await answerOf(exchange, party, until)
-      exchange.onSettled?.(party, 'replied')
+      exchange.onSettled?.(party)
       if (exchange.first?.taken) return undefined
       if (!state.over) await judge(exchange, state, party, answer)
       return verdict

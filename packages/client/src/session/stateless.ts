@@ -263,11 +263,22 @@ export class StatelessSession implements Session {
     indices: Uint32Array,
   ): Try<Uint8Array> {
     const waiting = new Set(links)
-    const onSettled = (party: number, how: 'replied' | 'failed') => {
+    // Once one is further on, the subset has no answer at this epoch, and no server that is late is waited for.
+    let [isLate, turned]: [boolean, unknown] = [false, undefined]
+    let refuse: (reason: unknown) => void = () => {}
+    const refused = new Promise<never>((_, reject) => {
+      refuse = reject
+    })
+    const giveUp = () => {
+      if (isLate && turned !== undefined) refuse(turned)
+    }
+    const onSettled = (party: number, failure?: unknown) => {
       const link = links[party]!
       // A reply that breaks the protocol is a failure as well.
-      if (how === 'failed') away.add(link)
+      if (failure !== undefined) away.add(link)
+      if (hasTurned(failure, at.manifest)) turned = failure
       waiting.delete(link)
+      giveUp()
     }
     const { found, bytes } = this.#askOf(links, at, of, indices, { attempts: 1, onSettled })
     const late = () => {
@@ -275,13 +286,16 @@ export class StatelessSession implements Session {
         link.standing.note(link, 'late')
         away.add(link)
       }
+      isLate = true
+      giveUp()
     }
     const answered = async () => {
       try {
-        const records = await found
+        const records = await Promise.race([found, refused])
         this.#subsets.answered(links)
         return records
-      } catch (error) {
+      } catch (failure) {
+        const error = failure instanceof TamperedError ? failure : (turned ?? failure)
         if (!(error instanceof ServerError)) throw error
         failures.push(error)
         if (error instanceof TamperedError) {
