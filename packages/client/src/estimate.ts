@@ -6,14 +6,14 @@ import { abortable, scoped } from './base/abort.js'
 import { checkNames, checkOptions, expected, toApp } from './base/boundary.js'
 import { TIMEOUT_MS } from './base/constants.js'
 import { UnsupportedError, UsageError } from './base/errors.js'
-import type { Fetch } from './platform/environment.js'
+import { type OpenOptions, type OptionOf, optionsOf } from './options.js'
 import { assertPlatform } from './platform/minimum.js'
 import { loadPart } from './platform/parts.js'
 import { startCore } from './platform/starting.js'
 import { platformEnvironment } from './platform/whole.js'
 import type { ProofsPackages } from './scheme/kinds.js'
 import { KNOWN, schemesFor } from './scheme/known.js'
-import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
+import type { SchemeCosts } from './scheme/scheme.js'
 import { within } from './servers/budget.js'
 import { greet } from './servers/info.js'
 import { apartOf, checkAtLeast, parseServers } from './servers/parties.js'
@@ -37,40 +37,11 @@ export interface Estimate {
 }
 
 /** Options of `estimate()`. With the package of a kind of proof, `proofs: 'auto'` may choose that kind; nothing is loaded. */
-export interface EstimateOptions extends ProofsPackages {
-  /** as for `open()` */
-  readonly fetch?: Fetch | undefined
-  /** as for `open()` */
-  readonly proofs?: ProofsPreference | undefined
-  /** as for `open()` */
-  readonly development?: boolean | undefined
-  /** as for `open()` */
-  readonly collusion?: 'tolerated' | undefined
-  /** as for `open()` */
-  readonly atLeast?: number | undefined
-  /** as for `open()`: with one server, the costs of `instant` too */
-  readonly experimental?: boolean | undefined
+export interface EstimateOptions extends ProofsPackages, Pick<OpenOptions, OptionOf<'estimate'>> {
   /** For `dayBytes`: lookups in a day. Default: 20. */
   readonly lookupsPerDay?: number | undefined
   /** For `dayBytes`: records that change in a day. Default: 0. */
   readonly changesPerDay?: number | undefined
-  /** Aborts the call. */
-  readonly signal?: AbortSignal | undefined
-  /** as for `open()` */
-  readonly timeoutMs?: number | undefined
-}
-
-const OPTIONS: Record<Exclude<keyof EstimateOptions, keyof ProofsPackages>, true> = {
-  fetch: true,
-  proofs: true,
-  development: true,
-  collusion: true,
-  atLeast: true,
-  experimental: true,
-  lookupsPerDay: true,
-  changesPerDay: true,
-  signal: true,
-  timeoutMs: true,
 }
 
 /**
@@ -84,8 +55,9 @@ const OPTIONS: Record<Exclude<keyof EstimateOptions, keyof ProofsPackages>, true
  */
 export async function estimate(servers: readonly (string | URL)[], options: EstimateOptions = {}): Promise<Estimate> {
   checkOptions('estimate', options, ['fetch', ...PACKAGED], ['development', 'experimental'])
-  checkNames('estimate', options, [...Object.keys(OPTIONS), ...PACKAGED])
-  for (const name of ['lookupsPerDay', 'changesPerDay'] as const) {
+  const days = ['lookupsPerDay', 'changesPerDay'] as const
+  checkNames('estimate', options, [...optionsOf('estimate'), ...days, ...PACKAGED])
+  for (const name of days) {
     const number = options[name]
     if (number !== undefined && !(Number.isSafeInteger(number) && number >= 0)) {
       throw new UsageError(`estimate: ${expected(`${name} to be a whole number`, number)}`)

@@ -4,29 +4,15 @@
 import { checkNames, checkOptions } from './base/boundary.js'
 import { StorageError, UsageError } from './base/errors.js'
 import type { KeyhushMap } from './map.js'
-import { checkKeyGiven, type OpenOptions } from './options.js'
+import { checkKeyGiven, type OpenOptions, type OptionOf, optionsOf } from './options.js'
 import { type Environment, environmentWith } from './platform/environment.js'
 import { KNOWN } from './scheme/known.js'
 import { openBy } from './sharing.js'
 
-type Shared = 'publisherKey' | 'atLeast' | 'signal' | 'timeoutMs' | 'onEvent' | 'normalize' | 'fetch' | 'development'
-
 /** The options of `open()` that mode `instant` has on all platforms. */
-export interface InstantWithOptions extends Pick<OpenOptions, Shared> {
+export interface InstantWithOptions extends Pick<OpenOptions, Exclude<OptionOf<'native'>, 'servers'>> {
   /** Base URLs of two to eight servers on different hosts, in any order. Lookups stay private unless all operators collude. */
   readonly servers: readonly (string | URL)[]
-}
-
-const OPTIONS: Record<keyof InstantWithOptions, true> = {
-  servers: true,
-  publisherKey: true,
-  atLeast: true,
-  signal: true,
-  timeoutMs: true,
-  onEvent: true,
-  normalize: true,
-  fetch: true,
-  development: true,
 }
 
 /** What a platform has of its own. */
@@ -39,7 +25,7 @@ const loadKeeping = () => Promise.reject(new Error('nothing is kept in mode inst
 /** Throws UsageError for options that mode `instant` does not have. `more` names the platform's own options. */
 export function checkInstantOptions(options: InstantWithOptions, more: readonly string[] = []): void {
   checkOptions('open', options, ['fetch'])
-  checkNames('open', options, [...Object.keys(OPTIONS), ...more])
+  checkNames('open', options, [...new Set([...optionsOf('native'), ...more])])
   checkKeyGiven(options)
 }
 

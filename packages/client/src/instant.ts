@@ -4,11 +4,13 @@
 import { loadInstantCore, useInstantModule } from '@keyhush/wasm/instant'
 import { checkInstantOptions, type InstantWithOptions, openInstantWith } from './instant-with.js'
 import type { KeyhushMap } from './map.js'
-import type { OpenOptions } from './options.js'
+import { type OpenOptions, type OptionOf, optionsOf } from './options.js'
 import type { Environment } from './platform/environment.js'
 
 /** The options of `open()` that mode `instant` has. `wasm` is `@keyhush/wasm/instant_bg.wasm`. */
-export interface InstantOptions extends InstantWithOptions, Pick<OpenOptions, 'push' | 'wasm'> {}
+export interface InstantOptions
+  extends InstantWithOptions,
+    Pick<OpenOptions, Exclude<OptionOf<'instant'>, OptionOf<'native'>>> {}
 
 const loadCore = loadInstantCore as Environment['loadCore'] // asked for no other build
 
@@ -21,7 +23,7 @@ const loadCore = loadInstantCore as Environment['loadCore'] // asked for no othe
  * await map.getText('otter')
  */
 export async function open(options: InstantOptions): Promise<KeyhushMap> {
-  checkInstantOptions(options, ['push', 'wasm'])
+  checkInstantOptions(options, optionsOf('instant'))
   const { wasm, ...others } = options
   if (wasm !== undefined) useInstantModule(wasm)
   return await openInstantWith({ loadCore }, others)

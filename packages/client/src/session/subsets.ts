@@ -21,8 +21,8 @@ export class Subsets {
   readonly #links: Links
   readonly #atLeast: number
   readonly #random: Environment['random']
-  /** all of them, as bits */
-  readonly #all: readonly number[]
+  /** sets of servers as bits, by how many are in them */
+  readonly #ofSize: readonly (readonly number[])[]
   /** those whose answers were wrong, in the life of the map */
   readonly #wrong = new Set<number>()
   /** the subset that answered last; at first all servers, or any two where two suffice */
@@ -32,7 +32,7 @@ export class Subsets {
     this.#links = links
     this.#atLeast = atLeast
     this.#random = random
-    this.#all = subsetsOf(links.length, atLeast)
+    this.#ofSize = setsBySize(links.length)
     this.#last = this.#bits(atLeast === 2 ? shuffled(links, random).slice(0, 2) : links)
   }
 
@@ -42,7 +42,7 @@ export class Subsets {
    * only.
    */
   next({ tried, away }: Attempts): Links | undefined {
-    const all = new Set([this.#last, ...this.#all])
+    const all = new Set([this.#last, ...this.#ofSize[this.#atLeast]!])
     const isUsable = (bits: number) => !tried.has(bits) && this.#membersOf(bits).every(link => !away.has(link))
     const left = tried.size < MOST_SUBSETS ? [...all].filter(isUsable) : []
     const ranks = new Map(left.map(bits => [bits, this.#rank(bits)]))
@@ -66,9 +66,11 @@ export class Subsets {
   wrong(subset: Links): Link | undefined {
     this.#wrong.add(this.#bits(subset))
     const most = Math.max(this.#links.length - this.#atLeast, this.#atLeast - 1)
-    const suspects = Array.from({ length: most }, (_, i) => subsetsOf(this.#links.length, i + 1))
+    const wrong = [...this.#wrong]
+    const suspects = this.#ofSize
+      .slice(1, most + 1)
       .flat()
-      .filter(liars => [...this.#wrong].every(bits => (bits & liars) !== 0))
+      .filter(liars => wrong.every(bits => (bits & liars) !== 0))
     const inAll = suspects.reduce((common, liars) => common & liars, suspects.length > 0 ? -1 : 0)
     return this.#membersOf(inAll)[0]
   }
@@ -88,8 +90,12 @@ export class Subsets {
   }
 }
 
-/** All subsets of this size, as bits. */
-function subsetsOf(servers: number, size: number): number[] {
-  const count = (bits: number): number => (bits === 0 ? 0 : (bits & 1) + count(bits >> 1))
-  return [...Array(2 ** servers).keys()].filter(bits => count(bits) === size)
+function setsBySize(servers: number): number[][] {
+  const sets: number[][] = Array.from({ length: servers + 1 }, () => [])
+  const sizes = [0]
+  for (let bits = 0; bits < 2 ** servers; bits++) {
+    sizes[bits] = sizes[bits >> 1]! + (bits & 1)
+    sets[sizes[bits]!]!.push(bits)
+  }
+  return sets
 }

@@ -9,29 +9,24 @@ import { TIMEOUT_MS } from '../base/constants.js'
 import { CondemnedError, KeyhushError, TamperedError, UsageError } from '../base/errors.js'
 import type { Condemnation, MapEvent, OnEvent } from '../base/events.js'
 import type { OnProgress } from '../base/progress.js'
-import { type Key, keyBytes, type Normalize } from '../lookup/keys.js'
+import { type Key, keyBytes } from '../lookup/keys.js'
 import type { Place, Question } from '../lookup/question.js'
 import { type KeyhushMap, OpenedMap } from '../map.js'
+import { type OpenOptions, type OptionOf, optionsOf } from '../options.js'
 import type { Awaited, Budget } from '../servers/budget.js'
 import type { Stats, Traffic } from '../servers/stats.js'
 import type { Session } from '../session/session.js'
 
 /** Options of `fakeMap()`. */
-export interface FakeOptions {
+export interface FakeOptions extends Pick<OpenOptions, Exclude<OptionOf<'fakeMap'>, 'mode'>> {
   /** How many milliseconds each call takes. Default: 0. A test runner's fake timers control it. */
   readonly delayMs?: number | undefined
   /** The error of each call, until `map.failWith(undefined)`. */
   readonly failWith?: KeyhushError | undefined
   /** The map's mode. Default: `instant`, in which a TamperedError does not condemn the map. After `prepare()` it is `local`. */
   readonly mode?: Mode | undefined
-  /** as for `open()`: a call that takes longer throws TimeoutError. After two seconds the event `slow` comes. */
-  readonly timeoutMs?: number | undefined
-  /** as for `open()` */
-  readonly normalize?: Normalize | undefined
   /** The most keys of one `getMany()`. Default: 16. */
   readonly maxBatch?: number | undefined
-  /** as for `open()` */
-  readonly onEvent?: OnEvent | undefined
 }
 
 /** A change of the database, in the form that `startServers()` of `@keyhush/server/testing` publishes too. */
@@ -52,15 +47,7 @@ export interface FakeMap extends KeyhushMap {
   announce(event: MapEvent): void
 }
 
-const OPTIONS: Record<keyof FakeOptions, true> = {
-  delayMs: true,
-  failWith: true,
-  timeoutMs: true,
-  mode: true,
-  normalize: true,
-  maxBatch: true,
-  onEvent: true,
-}
+const OWN = ['delayMs', 'failWith', 'maxBatch'] as const satisfies (keyof FakeOptions)[]
 
 /**
  * Makes a map of these keys and values, without servers. Values are text or bytes. It checks its arguments and throws errors as a map of
@@ -75,7 +62,7 @@ export function fakeMap(
   options: FakeOptions = {},
 ): FakeMap {
   checkOptions('fakeMap', options, ['normalize', 'onEvent'])
-  checkNames('fakeMap', options, Object.keys(OPTIONS))
+  checkNames('fakeMap', options, [...optionsOf('fakeMap'), ...OWN])
   const { mode = 'instant' } = options
   oneOf('mode', ['local', 'full', 'instant', 'single'], mode)
   const session = new FakeSession(entries, { ...options, mode })
