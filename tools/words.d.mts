@@ -7,16 +7,11 @@ export interface Sentence {
 export interface Limit {
   readonly what: string
   readonly paths: RegExp
-  readonly words: number
   readonly long: number
-  readonly each?: boolean
+  readonly words?: number
 }
 export declare const LONG: number
 export declare const limits: readonly Limit[]
 export declare function countWords(markdown: string): number
 export declare function sentencesOf(markdown: string): Sentence[]
-export declare function overLimits(
-  documents: Readonly<Record<string, string>>,
-  rows?: readonly Limit[],
-  ofAll?: number,
-): string[]
+export declare function overLimits(documents: Readonly<Record<string, string>>, rows?: readonly Limit[]): string[]
