@@ -1,12 +1,12 @@
 // `npm run fuzz`: runs every decoder on random bytes. cargo-fuzz runs the core's decoders under libFuzzer, which looks for bytes that
 // reach new code, without a sanitizer: those need a nightly toolchain, and the core has no unsafe code. fast-check runs TypeScript's.
-// New inputs are kept in .cache/fuzz.
+// New inputs are kept in .cache/fuzz; one that found something becomes a line of rust-core/fuzz/corpus, in hex.
 //
 //   npm run fuzz                      each decoder for a minute
 //   npm run fuzz -- directory wire    these decoders only; `wire` is TypeScript's
 //   npm run fuzz -- --seconds 5       each for so long
 //   npm run fuzz -- --runs 10000000   so many executions each
-import { mkdirSync, readdirSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { cache, environment, Failure, root, run, step } from './steps.mjs'
@@ -36,7 +36,7 @@ export async function fuzz(args, bin) {
   for (const name of rust) {
     const found = join(cache, 'fuzz', name)
     mkdirSync(found, { recursive: true })
-    const folders = [found, join('fuzz/corpus', name)]
+    const folders = [found, unpacked(name)]
     const options = ['-print_final_stats=1', '-max_len=4096', '-timeout=10', limit]
     const { output } = await step(`Fuzzing ${name}`, () =>
       run('cargo', ['fuzz', ...cargoFuzz('run', name, ...folders), '--', ...options], { cwd: rustCore, env }),
@@ -53,4 +53,18 @@ export async function fuzz(args, bin) {
     mayFail: true,
   })
   return code === 0 ? 0 : 1
+}
+
+/** A folder with the inputs of a decoder's corpus, a file each. */
+function unpacked(name) {
+  const folder = join(cache, 'fuzz-corpus', name)
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
+  const lines = readFileSync(join(rustCore, 'fuzz/corpus', `${name}.hex`), 'utf8')
+    .trimEnd()
+    .split('\n')
+  for (const [number, line] of lines.entries()) {
+    writeFileSync(join(folder, `${number}`), Buffer.from(line.replace(/^seed /, ''), 'hex'))
+  }
+  return folder
 }

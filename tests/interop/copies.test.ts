@@ -1,7 +1,7 @@
 // Holds copies of databases without WebAssembly to the WebAssembly core, and both to the vectors: partitions, directories and update
 // lists, genuine or not, have the same bytes and the same refusals.
 
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import type { DirectoryHandle, LocalCore, LocalHandle } from '@keyhush/wasm'
 import { concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import fc from 'fast-check'
@@ -14,8 +14,9 @@ import { type CoreVectors, readVectors, stream, type UpdateVectors } from './vec
 const updates = readVectors<UpdateVectors>('updates')
 const { directoryReading: reading } = readVectors<CoreVectors>('core')
 const corpus = (name: string) => {
-  const folder = new URL(`../../rust-core/fuzz/corpus/${name}/`, import.meta.url)
-  return readdirSync(folder).map(file => Uint8Array.from(readFileSync(new URL(file, folder))))
+  const file = new URL(`../../rust-core/fuzz/corpus/${name}.hex`, import.meta.url)
+  const lines = readFileSync(file, 'utf8').trimEnd().split('\n')
+  return lines.map(line => hexToBytes(line.replace(/^seed /, '')))
 }
 
 const ID = stream('id', 16)

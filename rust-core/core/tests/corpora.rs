@@ -1,5 +1,5 @@
 //! Runs the corpora of `npm run fuzz` through their decoders: an input that once failed stays tested. Every corpus has an input
-//! that is accepted.
+//! that is accepted. A corpus has a line for each input, in hex. Those that are accepted begin with `seed`.
 
 #[path = "../../fuzz/src/decoders.rs"]
 #[allow(dead_code)]
@@ -8,17 +8,33 @@ mod decoders;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+const SEED: &str = "seed ";
+
 fn corpus(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(format!("{name}.hex"))
+}
+
+fn lines(name: &str) -> Vec<String> {
+    fs::read_to_string(corpus(name)).unwrap_or_default().lines().map(String::from).collect()
+}
+
+fn bytes_of(line: &str) -> Vec<u8> {
+    let hex = line.strip_prefix(SEED).unwrap_or(line);
+    assert!(hex.len().is_multiple_of(2), "half a byte: {line}");
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}
+
+fn line_of(seed: &[u8]) -> String {
+    let digits: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{SEED}{digits}")
 }
 
 #[test]
-fn every_file_of_every_corpus_is_refused_or_read_as_it_was() {
+fn every_input_of_every_corpus_is_refused_or_read_as_it_was() {
     for (name, decode) in decoders::DECODERS {
-        let files: Vec<_> = fs::read_dir(corpus(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert!(!files.is_empty(), "{name} has no corpus");
-        for file in files {
-            let data = fs::read(&file).unwrap();
+        let inputs = lines(name);
+        assert!(!inputs.is_empty(), "{name} has no corpus");
+        for data in inputs.iter().map(|line| bytes_of(line)) {
             decode(&data);
             // Also with every byte changed, and with every length.
             for at in 0..data.len().min(300) {
@@ -35,7 +51,7 @@ fn every_file_of_every_corpus_is_refused_or_read_as_it_was() {
 fn the_seeds_of_every_corpus_are_accepted_and_kept() {
     for (name, seed) in decoders::seeds() {
         assert!(decoders::accepts(name, &seed), "{name} refuses its seed");
-        let kept = fs::read_dir(corpus(name)).unwrap().any(|entry| fs::read(entry.unwrap().path()).unwrap() == seed);
+        let kept = lines(name).contains(&line_of(&seed));
         assert!(kept, "a seed of {name} is missing: cargo test --test corpora -- --ignored writes it");
     }
 }
@@ -43,15 +59,11 @@ fn the_seeds_of_every_corpus_are_accepted_and_kept() {
 #[test]
 #[ignore = "writes the seeds into the corpora"]
 fn write_seeds() {
+    let seeds = decoders::seeds();
     for (name, _) in decoders::DECODERS {
-        fs::create_dir_all(corpus(name)).unwrap();
-        for old in fs::read_dir(corpus(name)).unwrap().map(|entry| entry.unwrap().path()) {
-            if old.file_name().unwrap().to_string_lossy().starts_with("seed-") {
-                fs::remove_file(old).unwrap();
-            }
-        }
-    }
-    for (number, (name, seed)) in decoders::seeds().into_iter().enumerate() {
-        fs::write(corpus(name).join(format!("seed-{number}")), seed).unwrap();
+        let own = seeds.iter().filter(|(of, _)| *of == name).map(|(_, seed)| line_of(seed));
+        let others = lines(name).into_iter().filter(|line| !line.starts_with(SEED));
+        let all: String = own.chain(others).map(|line| line + "\n").collect();
+        fs::write(corpus(name), all).unwrap();
     }
 }
