@@ -12,6 +12,7 @@ afterAll(leaveGrounds)
 const generation = (headroom: number) => linesOf([{ op: 'generation', headroom }])
 
 const STEP_MS = THOROUGH ? 30 : 140
+const BEFORE_THE_NEXT = /^POST .v1.epochs . leaves/
 const BEFORE_SIGNING = /^POST .v1.signatures . leaves/
 const CASES = ([1, 2, 3] as const).flatMap(servers =>
   everyMode(servers).map(plan => [`${named(plan)}, ${servers} servers`, servers, plan] as const),
@@ -48,6 +49,24 @@ test.each(CASES)(
       await stage.publish(generation(9))
       await stage.pass(8_000)
       expect(stage.server(0).generation).toBe(3)
+      expect(tab.map!.epoch).toBe(stage.newest)
+    })
+  },
+)
+
+test.each(CASES)(
+  '%s: a signature that comes minutes late, when its epoch has expired, delays none that follows',
+  async (_name, servers, plan) => {
+    await Stage.play({ servers }, async stage => {
+      const expires = Math.floor(stage.world.date / 1000) + 200
+      await stage.publish(stage.edit(), { expires })
+      const tab = await stage.open(plan)
+      await stage.run({ operations: stage.edit(), expires, killAt: BEFORE_SIGNING })
+      await stage.pass(300_000)
+      await stage.run({ operations: generation(8), killAt: BEFORE_THE_NEXT })
+      await stage.pass(12_000)
+      await stage.publish(generation(8))
+      await stage.pass(10_000)
       expect(tab.map!.epoch).toBe(stage.newest)
     })
   },

@@ -64,6 +64,14 @@ interface Common {
   readonly heard: Heard
 }
 
+/** Pauses after a look that has not brought the map further, or only by a download. */
+const LONGEST = {
+  undecided: FOLLOW_UNDECIDED_INTERVAL_MS,
+  'in vain': FOLLOW_LONGEST_INTERVAL_MS,
+  download: FOLLOW_DOWNLOAD_INTERVAL_MS,
+}
+const FIRST = { undecided: FOLLOW_INTERVAL_MS, 'in vain': FOLLOW_INTERVAL_MS, download: FOLLOW_INTERVAL_MS }
+
 /** The looks that one server's lines cause. */
 class Lines {
   readonly #link: Link
@@ -72,10 +80,8 @@ class Lines {
   readonly #signal: AbortSignal
   /** what was announced since the last look began */
   #claim: NewestEvent | undefined
-  /** from one look to the next */
-  #pause = FOLLOW_INTERVAL_MS
-  /** likewise, after a download */
-  #restAfterDownload = FOLLOW_INTERVAL_MS
+  /** from one look to the next, by what came of it; each doubles by itself */
+  readonly #pauses = { ...FIRST }
   #notBefore = Number.NEGATIVE_INFINITY
   working: Promise<void> | undefined
 
@@ -139,14 +145,11 @@ class Lines {
       const { base: now, madeAnew: made } = this.#follower
       const hasMoved = now?.bytes !== base.bytes
       isInVain &&= !hasMoved
-      const isDear = made !== madeAnew
-      if (isDear) this.#restAfterDownload = Math.min(2 * this.#restAfterDownload, FOLLOW_DOWNLOAD_INTERVAL_MS)
-      else if (hasMoved) this.#restAfterDownload = FOLLOW_INTERVAL_MS
-      const longest = isInVain ? FOLLOW_LONGEST_INTERVAL_MS : FOLLOW_UNDECIDED_INTERVAL_MS
-      if (hasMoved || isDear) this.#pause = this.#restAfterDownload
-      else if (isHeard) this.#pause = Math.min(2 * this.#pause, longest) // else nobody else was asked
-      this.#notBefore = this.#link.environment.clock.now() + this.#pause
+      const outcome = made !== madeAnew ? 'download' : isInVain ? 'in vain' : 'undecided'
+      if (hasMoved && outcome !== 'download') Object.assign(this.#pauses, FIRST)
+      else if (isHeard) this.#pauses[outcome] = Math.min(2 * this.#pauses[outcome], LONGEST[outcome]) // else nobody else was asked
+      this.#notBefore = this.#link.environment.clock.now() + this.#pauses[outcome]
     }
-    return !isInVain || !this.#isNews(claim) || this.#pause < FOLLOW_LONGEST_INTERVAL_MS
+    return !isInVain || !this.#isNews(claim) || this.#pauses['in vain'] < LONGEST['in vain']
   }
 }
