@@ -42,6 +42,7 @@ function readRows(): Map<string, Row> {
     for (const [, name, what, may] of section.matchAll(/^\| `([\w/-]+)` \| (.*?) \| (.*?) \|$/gm)) {
       const names = may === 'nothing' ? [] : may!.split(', ')
       const allowed = may === 'everything' ? undefined : new Set(names.map(each => PACKAGES[each] ?? pathOf(each)))
+      if (rows.has(pathOf(name!))) throw new Error(`ARCHITECTURE.md has two rows for ${pathOf(name!)}; remove one`)
       rows.set(pathOf(name!), { folder: pathOf(name!), what: what!, allowed })
     }
   }

@@ -47,7 +47,7 @@ test('every command is known here', () => {
 })
 
 const PAGE = new URL('../../docs/operations/reference.md', import.meta.url)
-if (process.env['KEYHUSH_WRITE_VECTORS']) await writeHelp()
+if (process.env['KEYHUSH_WRITE_REFERENCE']) await writeHelp()
 const REFERENCE = await readFile(PAGE, 'utf8')
 
 /** Writes each command's help into its section. */
@@ -76,7 +76,7 @@ test.each(commands)('%s has few flags, and docs/operations/reference.md has its 
   expect(flags.length).toBeLessThanOrEqual(MOST_FLAGS[command] ?? 0)
   const section = sectionOf(command)
   const [, block] = /```text\n([\s\S]*?)\n```/.exec(section) ?? []
-  expect(block, 'expected what --help prints: KEYHUSH_WRITE_VECTORS=1 npm test -- flags.test.ts writes it').toBe(
+  expect(block, 'expected what --help prints: KEYHUSH_WRITE_REFERENCE=1 npm test -- flags.test.ts writes it').toBe(
     (await helpOf(command)).trimEnd(),
   )
   const noted = [...section.replace(block!, '').matchAll(/`(--[a-z-]+)/g)].map(([, flag]) => flag!)

@@ -45,12 +45,14 @@ test('requests are counted by route and status, and those under way, streams too
 
   const streams = () => figure('keyhush_requests_under_way{route="GET /v1/events"}')
   const open = [new AbortController(), new AbortController()]
-  for (const { signal } of open) await fetch(`${url}/v1/events`, { signal })
+  const replies: Response[] = [] // kept: Node ends the stream of one that is collected
+  for (const { signal } of open) replies.push(await fetch(`${url}/v1/events`, { signal }))
   expect(await streams()).toBe(2)
   open[0]!.abort()
   await expect.poll(streams).toBe(1)
   open[1]!.abort()
   await expect.poll(streams).toBe(0)
+  expect(replies.map(({ status }) => status)).toEqual([200, 200])
 })
 
 test('what a database is at is there, and what is stored that cannot be written', async () => {

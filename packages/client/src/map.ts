@@ -171,7 +171,11 @@ export class OpenedMap {
    * if (value !== undefined) show(new Blob([value]))
    */
   async get(key: Key, options: CallOptions = {}): Promise<Found> {
-    checkCall('get', options, CALL)
+    return await this.#one('get', key, options)
+  }
+
+  async #one(call: string, key: Key, options: CallOptions): Promise<Found> {
+    checkCall(call, options, CALL)
     const [value] = await this.getMany([key], options)
     return value
   }
@@ -183,7 +187,7 @@ export class OpenedMap {
    * (await map.getText('otter')) ?? 'nobody'
    */
   async getText(key: Key, options: CallOptions = {}): Promise<string | undefined> {
-    const value = await this.get(key, options)
+    const value = await this.#one('getText', key, options)
     return value && readAs('getText: expected a value in UTF-8, got one that is not UTF-8', () => utf8(value))
   }
 
@@ -195,7 +199,7 @@ export class OpenedMap {
    * const profile = await map.getJson<{ name: string }>('alice@example.org')
    */
   async getJson<T = unknown>(key: Key, options: CallOptions = {}): Promise<T | undefined> {
-    const value = await this.get(key, options)
+    const value = await this.#one('getJson', key, options)
     return (
       value && readAs('getJson: expected a value in JSON, got one that is not JSON', () => JSON.parse(utf8(value)) as T)
     )
@@ -208,7 +212,7 @@ export class OpenedMap {
    * if (await map.has('evil.example')) warn()
    */
   async has(key: Key, options: CallOptions = {}): Promise<boolean> {
-    return (await this.get(key, options)) !== undefined
+    return (await this.#one('has', key, options)) !== undefined
   }
 
   /**

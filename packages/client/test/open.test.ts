@@ -474,6 +474,19 @@ describe('of an option that cannot be, the message says what was expected and wh
     expect(network.queries()).toEqual([])
   })
 
+  test('what is wrong with an option names the call that got it', async () => {
+    const { map } = await openedOn(keyed())
+    for (const call of ['get', 'getText', 'getJson', 'has', 'at', 'getMany', 'sync', 'prepare', 'reset'] as const) {
+      const subject = { at: 0, getMany: ['a'] }[call as string] ?? 'a'
+      const options = { sginal: 1 } as never
+      const isLookup = !['sync', 'prepare', 'reset'].includes(call)
+      const made = (map[call] as (...all: unknown[]) => Promise<unknown>)(
+        ...(isLookup ? [subject, options] : [options]),
+      )
+      await expect(made).rejects.toThrow(new RegExp(`^${call}: there is no option`))
+    }
+  })
+
   test('options of one call at another', async () => {
     const { map } = await openedOn(keyed())
     const calls: Promise<unknown>[] = [map.get('a', { padTo: 8 } as never), map.sync({ padTo: 8 } as never)]

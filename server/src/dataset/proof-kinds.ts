@@ -140,7 +140,7 @@ export async function proofsPackage(proofs: Proofs): Promise<ProofsPackage> {
   const name = PROOF_KINDS[proofs].package!
   const entry: string = `${name}/server`
   try {
-    return (await import(entry)) as ProofsPackage
+    return (await import(/* @vite-ignore */ entry)) as ProofsPackage
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (code !== 'ERR_MODULE_NOT_FOUND' || !message.includes(fileURLToPath(import.meta.url))) throw error
