@@ -15,7 +15,7 @@ const INSTANT_BYTES = 69_500
 /** of it, before there is a map */
 const AT_ONCE_BYTES = 33_500
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
-const KEEPING_BYTES = 172_000
+const KEEPING_BYTES = 172_400
 
 test('an app that looks up instantly ships at most 69.5 kB of brotli; code for states and for signatures is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
@@ -103,10 +103,10 @@ test('what copies need of it beside has at most 9 kB minified, in a file that ap
   expect(sourcesOf(Object.keys(outputs)).filter(source => source.includes('script/local'))).toEqual([])
 })
 
-test('an app with React Native ships at most 46 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 47 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(46_000)
+  expect(bytes).toBeLessThan(47_000)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
@@ -123,7 +123,7 @@ test('the SDK in one file has the size that documents name', async () => {
 
 test.each([
   ['/react', `export * from '@keyhush/client/react'`, 32_500],
-  ['/testing', `export * from '@keyhush/client/testing'`, 6_200],
+  ['/testing', `export * from '@keyhush/client/testing'`, 6_400],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
   const { outputs, bytesOf, sourcesOf } = await bundled(contents)
@@ -144,5 +144,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(76_500)
+  expect(bytes).toBeLessThan(76_800)
 })

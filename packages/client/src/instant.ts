@@ -4,7 +4,8 @@
 import { loadInstantCore, useInstantModule } from '@keyhush/wasm/instant'
 import { checkInstantOptions, type InstantWithOptions, openInstantWith } from './instant-with.js'
 import type { KeyhushMap } from './map.js'
-import { type OpenOptions, type OptionOf, optionsOf } from './options.js'
+import { type OptionOf, optionsOf } from './option-table.js'
+import type { OpenOptions } from './options.js'
 import type { Environment } from './platform/environment.js'
 
 /** The options of `open()` that mode `instant` has. `wasm` is `@keyhush/wasm/instant_bg.wasm`. */

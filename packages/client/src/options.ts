@@ -7,6 +7,7 @@ import { UsageError } from './base/errors.js'
 import type { OnEvent } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import type { Normalize } from './lookup/keys.js'
+import { OPTIONS } from './option-table.js'
 import type { Fetch } from './platform/environment.js'
 import { missingFor, type ProofsPackages } from './scheme/kinds.js'
 import { schemesFor } from './scheme/known.js'
@@ -232,50 +233,6 @@ export function isSameWish(a: Wishes, b: Wishes): boolean {
 
 /** `OpenWithOptions`, also for schemes that exist only in tests. */
 export type Options = Omit<OpenWithOptions, 'mode'> & { readonly mode?: string | undefined }
-
-type Row = readonly ['instant' | '-', 'native' | '-', 'estimate' | '-', 'fakeMap' | '-']
-
-/**
- * Every option, and where else it is one: of `@keyhush/client/instant`, of packages for other platforms, of `estimate()` and of `fakeMap()`. A
- * new one does not compile before each is answered. The hooks take them all.
- */
-const OPTIONS = {
-  servers: ['instant', 'native', '-', '-'],
-  publisherKey: ['instant', 'native', '-', '-'],
-  atLeast: ['instant', 'native', 'estimate', '-'],
-  integrity: ['-', '-', '-', '-'],
-  collusion: ['-', '-', 'estimate', '-'],
-  mode: ['-', '-', '-', 'fakeMap'],
-  experimental: ['-', '-', 'estimate', '-'],
-  download: ['-', '-', '-', '-'],
-  network: ['-', '-', '-', '-'],
-  storage: ['-', '-', '-', '-'],
-  signal: ['instant', 'native', 'estimate', '-'],
-  timeoutMs: ['instant', 'native', 'estimate', 'fakeMap'],
-  onEvent: ['instant', 'native', '-', 'fakeMap'],
-  onProgress: ['-', '-', '-', '-'],
-  normalize: ['instant', 'native', '-', 'fakeMap'],
-  push: ['instant', '-', '-', '-'],
-  fetch: ['instant', 'native', 'estimate', '-'],
-  store: ['-', '-', '-', '-'],
-  wasm: ['instant', '-', '-', '-'],
-  development: ['instant', 'native', 'estimate', '-'],
-  proofs: ['-', '-', 'estimate', '-'],
-  rollback: ['-', '-', '-', '-'],
-  lookups: ['-', '-', '-', '-'],
-} as const satisfies Record<Exclude<keyof OpenOptions, keyof ProofsPackages>, Row>
-
-type Name = keyof typeof OPTIONS
-
-/** The names of the options that one of these has, too. */
-export type OptionOf<Entry extends Row[number]> = {
-  [N in Name]: Entry extends (typeof OPTIONS)[N][number] ? N : never
-}[Name]
-
-/** The same, as values. */
-export function optionsOf(entry: Exclude<Row[number], '-'>): string[] {
-  return Object.entries(OPTIONS).flatMap(([name, row]) => ((row as readonly string[]).includes(entry) ? [name] : []))
-}
 
 /** Throws UsageError for unknown options. */
 export function checkOpenOptions(options: OpenOptions): void {
