@@ -251,17 +251,12 @@ program
 
 program
   .command('get [keys...]')
-  .description(
-    'Look keys up, privately. Prints an answer a line: the key, and "found" with the value, or "absent". Key and value are JSON strings.',
-  )
+  .description('Look keys up, privately. Prints a line each: key, "found" and value, or "absent"; as JSON strings.')
   .requiredOption('--servers <a,b>', `base URLs of 2 to ${MAX_SERVERS} servers`, commaSeparated)
   .option('--publisher-key <key>', 'accept only what this key signed: 64 hex digits or a file of them')
   .option('--stdin', 'read keys from standard input, one a line; eight are looked up at once, fewer are padded')
   .option('--json', 'print lines of JSON: {"key", "value"}; value is null if absent; base64 instead if not UTF-8')
-  .addHelpText(
-    'after',
-    '\nA value that is not UTF-8 is "base64" and its bytes. Control characters are JSON escapes.\n\nExit status: 0 if a key was found, 1 if none was, 2 if a lookup failed.',
-  )
+  .addHelpText('after', '\nExit status: 0 if a key was found, 1 if none was, 2 if a lookup failed.')
   .exitOverride(error => {
     throw new CommanderError(error.exitCode && 2, error.code, error.message) // 1 says that nothing was found
   })
