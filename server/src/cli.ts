@@ -251,7 +251,7 @@ program
 
 program
   .command('get [keys...]')
-  .description('Look keys up, privately. Prints a value a line; an empty line for a key that is absent.')
+  .description('Look keys up, privately. Prints a line each: key, "found" and value, or "absent"; as JSON strings.')
   .requiredOption('--servers <a,b>', `base URLs of 2 to ${MAX_SERVERS} servers`, commaSeparated)
   .option('--publisher-key <key>', 'accept only what this key signed: 64 hex digits or a file of them')
   .option('--stdin', 'read keys from standard input, one a line; eight are looked up at once, fewer are padded')

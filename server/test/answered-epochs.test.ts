@@ -172,7 +172,7 @@ describe('operators are told', () => {
     const seen = async () => {
       const text = (await figures.inject('/metrics')).body
       const value = (name: string) => Number(new RegExp(`^keyhush_${name}\\{.*\\} (.*)$`, 'm').exec(text)![1])
-      const { problems = [] } = (await app.inject('/readyz')).json() as { problems?: string[] }
+      const { problems } = app.readiness
       return [value('signed_epoch'), value('unsigned_seconds'), problems]
     }
     await updatable.addSignature(signatureOf(updatable))

@@ -161,7 +161,7 @@ test('a server with a full disk still answers, reports it, and takes batches whe
   const ready = await server.ask('/readyz')
   expect([ready.status, await ready.json()]).toEqual([
     200,
-    { status: 'ready', problems: [expect.stringContaining('the store cannot be written')] },
+    { status: 'ready', problems: ['the store cannot be written'] },
   ])
   const answer = await server.ask('/v1/answer', { method: 'POST', body: queryAt(manifest, 0) })
   expect(answer.status).toBe(200)

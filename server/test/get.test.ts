@@ -1,4 +1,4 @@
-// `keyhush get`: values on stdout, grep's exit status, and one size of request however many keys --stdin brings.
+// `keyhush get`: an answer a line on stdout, grep's exit status, and one size of request however many keys --stdin brings.
 
 import { Readable } from 'node:stream'
 import { startServers, type TestServers } from '@keyhush/server/testing'
@@ -6,7 +6,15 @@ import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from
 import { startPair } from '../../tests/support/servers.js'
 import { keyhush, type Outcome } from './command.js'
 
-const ANIMALS = { otter: 'river', heron: 'shore', crow: '', ...Object.fromEntries([...'abcdefgh'].map(c => [c, c])) }
+/** a line of its own, escapes of both kinds, an end of a line in Unicode, a reversed direction, an invisible character of two units */
+const FORGED = 'nest\n"auk" found "egg"\r\x1b[2J\x9b2J\x7f\u2028\u202e\u{e0001}'
+const ANIMALS = {
+  otter: 'river',
+  heron: 'shore',
+  crow: '',
+  wren: FORGED,
+  ...Object.fromEntries([...'abcdefgh'].map(c => [c, c])),
+}
 
 let servers: TestServers
 let urls: string
@@ -26,8 +34,9 @@ function getLines(lines: readonly string[], ...args: string[]): Promise<Outcome>
   return get('--stdin', ...args)
 }
 
-test('prints a value a line, an empty one for what is absent or empty; JSON tells these apart', async () => {
-  expect(await get('otter', 'auk', 'crow')).toEqual({ code: 0, stdout: 'river\n\n\n', stderr: '' })
+test('prints an answer a line: found with its value, which may be empty, or absent; JSON says the same', async () => {
+  const lines = '"otter" found "river"\n"auk" absent\n"crow" found ""\n'
+  expect(await get('otter', 'auk', 'crow')).toEqual({ code: 0, stdout: lines, stderr: '' })
   const { stdout } = await get('--json', 'otter', 'auk', 'crow')
   expect(
     stdout
@@ -41,16 +50,32 @@ test('prints a value a line, an empty one for what is absent or empty; JSON tell
   ])
 })
 
-test('a value that is not UTF-8 is base64 in JSON', async () => {
+test('a value cannot look like the next answer, and no control character reaches the terminal', async () => {
+  const said = [...(await get('wren', 'auk')).stdout, ...(await get('--json', 'wren', 'auk')).stdout]
+  expect(said.filter(character => character === '\n')).toHaveLength(4)
+  expect(said.filter(character => /[\p{C}\p{Zl}\p{Zp}]/u.test(character) && character !== '\n')).toEqual([])
+  const [first] = (await get('--json', 'wren')).stdout.split('\n')
+  expect(JSON.parse(first!)).toEqual({ key: 'wren', value: FORGED })
+})
+
+test('a set says found or absent', async () => {
+  const { urls, close } = await startPair({ format: 'txt', content: 'otter\n' })
+  onTestFinished(close)
+  const { stdout } = await keyhush('get', '--servers', urls.join(), 'otter', 'auk')
+  expect(stdout).toBe('"otter" found ""\n"auk" absent\n')
+})
+
+test('a value that is not UTF-8 is base64', async () => {
   const content = 'key,value\notter,00ff\n'
   const { urls, close } = await startPair({ format: 'csv', content, valueEncoding: 'hex' })
   onTestFinished(close)
   const { stdout } = await keyhush('get', '--servers', urls.join(), '--json', 'otter')
   expect(JSON.parse(stdout)).toEqual({ key: 'otter', base64: 'AP8=' })
+  expect((await keyhush('get', '--servers', urls.join(), 'otter')).stdout).toBe('"otter" found base64 "AP8="\n')
 })
 
 test('the status is 1 if no key is there', async () => {
-  expect(await get('auk')).toEqual({ code: 1, stdout: '\n', stderr: '' })
+  expect(await get('auk')).toEqual({ code: 1, stdout: '"auk" absent\n', stderr: '' })
 })
 
 test('keys of --stdin are asked eight at a time, fewer padded: the servers see one size of request', async () => {
@@ -65,10 +90,10 @@ test('keys of --stdin are asked eight at a time, fewer padded: the servers see o
     return fetch(url, init)
   })
   const all = [...'abcdefgh']
-  expect(await getLines(all)).toMatchObject({ code: 0, stdout: all.map(line => `${line}\n`).join('') })
+  expect(await getLines(all)).toMatchObject({ code: 0, stdout: all.map(key => `"${key}" found "${key}"\n`).join('') })
   const asked = { requests, sizes: new Set(sizes) }
   expect(asked.sizes.size).toBeGreaterThan(0)
-  expect(await getLines(['auk', 'otter'])).toMatchObject({ code: 0, stdout: '\nriver\n' })
+  expect(await getLines(['auk', 'otter'])).toMatchObject({ code: 0, stdout: '"auk" absent\n"otter" found "river"\n' })
   expect({ requests: requests / 2, sizes }).toEqual(asked)
 })
 

@@ -56,7 +56,7 @@ test('requests are counted by route and status, and those under way, streams too
 })
 
 test('what a database is at is there, and what is stored that cannot be written', async () => {
-  const { updatable, at, figure, app } = await watchedServer()
+  const { updatable, url, at, figure, app } = await watchedServer()
   const ofDatabase = (name: string, database = '') => figure(`keyhush_${name}{database="${database}"}`)
   expect(await ofDatabase('epoch')).toBe(1)
   expect(await ofDatabase('records')).toBe(3)
@@ -81,6 +81,8 @@ test('what a database is at is there, and what is stored that cannot be written'
   expect([await figure('keyhush_ready'), await figure('keyhush_problems')]).toEqual([1, 1])
   const problems = [expect.stringContaining('epoch 3 has expired')]
   expect(await (await fetch(`${at}/readyz`)).json()).toEqual({ status: 'ready', problems })
+  const publicly = { status: 'ready', problems: ['the newest epoch has expired'] }
+  for (const path of ['/readyz', '/fixed/readyz']) expect(await (await fetch(url + path)).json()).toEqual(publicly)
   expect((await fetch(`${at}/metrics`)).headers.get('content-type')).toMatch(/^text\/plain; version=/)
   for (const path of ['/', '/v1/manifest', '/metrics/']) expect((await fetch(at + path)).status).toBe(404)
   expect((await fetch(`${at}/readyz`, { method: 'POST', body: 'x' })).status).toBe(404)

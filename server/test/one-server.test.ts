@@ -32,6 +32,7 @@ import {
   type OneServerOptions,
   PublisherRecord,
   publish,
+  Readiness,
   UpdatableDatabase,
   type UpdatableOptions,
 } from '../dist/index.js'
@@ -175,13 +176,14 @@ thoroughly('queries beyond those that may wait are refused, and the others answe
 test('another hint than that of the records is not served', async () => {
   const dataset = await hinted()
   const manifest = { ...dataset.manifest, oneServerHint: new Uint8Array(32).fill(1) }
+  const readiness = new Readiness()
   const { app } = await withComputations(
-    { dataset: { ...dataset, manifest, manifestBytes: encodeManifest(manifest) } },
+    { dataset: { ...dataset, manifest, manifestBytes: encodeManifest(manifest) }, readiness },
     { instant: false },
   )
   await ready(app)
-  const { problems } = (await app.inject('/readyz')).json() as { problems?: string[] }
-  expect(problems?.join()).toMatch(/another hint than the manifest names/)
+  expect((await app.inject('/readyz')).json().problems).toEqual(['lookups with one server cannot be answered'])
+  expect(readiness.problems.join()).toMatch(/another hint than the manifest names/)
   expect(parseInfo((await app.inject('/v1/info')).json()).offers.oneServer).toBe(false)
   expect(codeOf(await post(app, lookup(manifest, [0]).body))).toBe('not_ready')
 })

@@ -285,7 +285,8 @@ describe('a database that is used', () => {
     const batch = batchOn(updatable, [{ op: 'edit', index: 3, value: 'ab'.repeat(16) }], { encoding: 'hex' })
     await expect(updatable.publish(batch)).rejects.toBeInstanceOf(StorageError)
     const ready = await app.inject('/readyz')
-    expect([ready.statusCode, ready.json().problems]).toEqual([200, [expect.stringMatching(/^the store at postgres:/)]])
+    expect([ready.statusCode, ready.json().problems]).toEqual([200, ['the store cannot be written']])
+    expect(app.readiness.problems).toEqual([expect.stringMatching(/^the store at postgres:/)])
 
     await server.start()
     expect(await ask('confirm', 4)).toBe('refused')

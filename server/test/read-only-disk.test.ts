@@ -109,7 +109,7 @@ test(
       expect(await first.publish(batch)).toEqual([503, 'not_ready'])
     }
     const ready = await first.ask('/readyz')
-    const problems = [expect.stringContaining('the store cannot be written (EROFS')]
+    const problems = ['the store cannot be written']
     expect([ready.status, await ready.json()]).toEqual([200, { status: 'ready', problems }])
     const answer = await first.ask('/v1/answer', { method: 'POST', body: queryAt(manifest, 0) })
     expect(answer.status).toBe(200)

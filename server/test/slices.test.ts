@@ -3,11 +3,13 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decodeManifest, toHex } from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { buildInto, temporaryFolder } from '../../tests/support/servers.js'
 import { slice } from '../dist/base/pace.js'
 import { EpochStore } from '../dist/database/epoch-store.js'
+import { readOperations } from '../dist/database/operations.js'
 import { type Storage, UpdatableDatabase } from '../dist/index.js'
 import { createIn, pseudoRandom } from './helpers.js'
 import {
@@ -59,6 +61,19 @@ const operations = (value: number, bytes: number) => [
   ...Array.from({ length: 70 }, (_, i) => ({ op: 'edit', index: i, value: hex(value + (i % 7), bytes) })),
   ...Array.from({ length: 10 }, (_, i) => ({ op: 'add', value: hex(value + 8 + (i % 7), bytes) })),
 ]
+
+test('others have their turn between any two lines of a batch that is read, if these take long', async () => {
+  const lines = 100
+  const { manifest } = (await keyed()).newest
+  const operations = Buffer.from('{"op":"delete","key":"one"}\n'.repeat(lines))
+  let [isRead, turns] = [false, 0]
+  const reading = readOperations(await loadCore(), manifest, { encoding: 'utf8', operations }).finally(() => {
+    isRead = true
+  })
+  for (; !isRead; turns++) await nextTurn()
+  await reading
+  expect(turns, 'one to find its end, one to parse it').toBeGreaterThanOrEqual(2 * lines)
+})
 
 describe('between any two slices of a batch', () => {
   test.each(['merkle', 'tags'] as const)('every epoch that is listed has the records it had (%s)', async proofs => {

@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -144,11 +144,24 @@ describe('LMDB', () => {
     await openLmdb(dir).close()
   })
 
-  test('nobody else on the machine may look into a folder that it made', NEEDS_POSIX, async () => {
-    const dir = join(await temporaryDirectory(), 'store')
-    await openLmdb(dir).close()
-    expect(statSync(dir).mode & 0o777).toBe(0o700)
-  })
+  test(
+    'nobody else on the machine may read what it made: a folder, or files in one that was there',
+    NEEDS_POSIX,
+    async () => {
+      const modeOf = (path: string) => statSync(path).mode & 0o777
+      const [there, made] = [await temporaryDirectory(), join(await temporaryDirectory(), 'store')]
+      chmodSync(there, 0o755)
+      for (const dir of [there, made]) {
+        const storage = openLmdb(dir)
+        await put(storage, 'key', pseudoRandom(10))
+        const files = await readdir(dir)
+        expect(files.sort()).toEqual(['data.mdb', 'lock', 'lock.mdb'])
+        expect(files.map(file => modeOf(join(dir, file)))).toEqual([0o600, 0o600, 0o600])
+        await storage.close()
+      }
+      expect([modeOf(there), modeOf(made)]).toEqual([0o755, 0o700])
+    },
+  )
 
   test('one process has a store at a time; a second one learns which, and gets the store when the first ends', async () => {
     const dir = await closedStore()

@@ -46,6 +46,7 @@ async function serve(dir: string) {
     },
     answer: async () => (await post(app, '/v1/answer', queryAt(manifest, 0))).statusCode,
     readiness: async () => (await app.inject('/readyz')).json(),
+    problems: () => app.readiness.problems,
   }
 }
 
@@ -65,8 +66,8 @@ test.each<[string, string, (store: string) => Promise<void>]>([
   expect(await server.fence('confirm', 1, 6)).toEqual(refused)
   expect(await server.fence('register', 2)).toEqual(refused)
   expect(await server.publish('x')).toEqual(refused)
-  const problems = [expect.stringContaining(`the store cannot be written (${why}`)]
-  expect(await server.readiness()).toEqual({ status: 'ready', problems })
+  expect(await server.readiness()).toEqual({ status: 'ready', problems: ['the store cannot be written'] })
+  expect(server.problems()).toEqual([expect.stringContaining(`the store cannot be written (${why}`)])
   expect(await server.answer()).toBe(200)
 
   await rm(store, { recursive: true, force: true })

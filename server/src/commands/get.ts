@@ -16,7 +16,7 @@ export interface GetArguments {
 /** Keys of --stdin that are looked up at once; the servers see no other number. */
 const BATCH = 8
 
-/** Prints the values. Resolves to the exit code: 0, something was found; 1, nothing. */
+/** Prints an answer a line. Resolves to the exit code: 0, something was found; 1, nothing. */
 export async function get(keys: readonly string[], options: GetArguments): Promise<number> {
   if (options.stdin ? keys.length > 0 : keys.length === 0) {
     throw new OperatorError('expected keys as arguments, or --stdin, got neither or both; give one of them')
@@ -40,9 +40,7 @@ async function printAll(map: KeyhushMap, keys: readonly string[], { stdin, json 
   const print = (wanted: readonly string[], values: readonly Found[]) => {
     for (const [i, value] of values.entries()) {
       if (value !== undefined) found++
-      process.stdout.write(
-        json ? jsonLine(wanted[i]!, value) : Buffer.concat([value ?? Buffer.of(), Buffer.from('\n')]),
-      )
+      process.stdout.write(`${json ? jsonLine(wanted[i]!, value) : line(wanted[i]!, value)}\n`)
     }
   }
   if (stdin) {
@@ -63,11 +61,31 @@ async function* batchesOf(input: NodeJS.ReadableStream): AsyncGenerator<string[]
   if (batch.length > 0) yield batch
 }
 
+/** For people, who read one answer a line: no value can look like the next one's. */
+function line(key: string, value: Found): string {
+  if (value === undefined) return `${quoted(key)} absent`
+  const { value: text, base64 } = said(value)
+  return `${quoted(key)} found ${base64 === undefined ? quoted(text) : `base64 ${quoted(base64)}`}`
+}
+
 /** `value` is text, or null: absent. A value that is not UTF-8 is `base64` instead. */
 function jsonLine(key: string, value: Found): string {
-  const bytes = Buffer.from(value ?? [])
+  return quoted({ key, ...(value === undefined ? { value: null } : said(value)) })
+}
+
+function said(value: Uint8Array): { readonly value?: string; readonly base64?: string } {
+  const bytes = Buffer.from(value)
   const text = bytes.toString()
-  const isText = bytes.equals(Buffer.from(text))
-  const said = value === undefined ? { value: null } : isText ? { value: text } : { base64: bytes.toString('base64') }
-  return `${JSON.stringify({ key, ...said })}\n`
+  return bytes.equals(Buffer.from(text)) ? { value: text } : { base64: bytes.toString('base64') }
+}
+
+/** What JSON leaves as it is and a terminal obeys: other control characters, other ends of lines, a reversed direction of text. */
+const OBEYED = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
+
+/** JSON of characters that a terminal only shows. */
+function quoted(what: unknown): string {
+  return JSON.stringify(what).replace(OBEYED, character => {
+    const units = Array.from(character.split(''), unit => unit.charCodeAt(0))
+    return units.map(unit => `\\u${unit.toString(16).padStart(4, '0')}`).join('')
+  })
 }

@@ -52,7 +52,10 @@ interface Line {
   readonly value: Uint8Array
 }
 
-/** Lines whose keys are hashed together. */
+/** A line with the longest key and value, in hex and every character escaped, has 0.8 MiB. A longer line is not looked at. */
+const MOST_LINE_BYTES = 1024 * 1024
+
+/** Lines whose keys are hashed together, at most. */
 const LINES_TOGETHER = 256
 
 /** Reads a batch's lines for a database of this shape, in slices. Throws a `batch_refused` Refusal with the line and reason. */
@@ -78,11 +81,12 @@ export async function readOperations(
   const records = new Uint8Array(count * recordBytes)
   // A line that is no operation is refused before a key or a value that does not fit, whichever comes first.
   let [keyless, unfit]: (() => never)[] = []
-  for (let start = 0; start < count; start += LINES_TOGETHER) {
+  for (let start = 0, end = 0; start < count; start = end) {
     const lines: Line[] = []
-    for (let i = start; i < Math.min(count, start + LINES_TOGETHER); i++) {
-      lines.push(readLine(keyed, encoding, lineAt(i), i + 1))
-    }
+    do {
+      lines.push(readLine(keyed, encoding, lineAt(end), end + 1))
+      end += 1
+    } while (end < count && lines.length < LINES_TOGETHER && !pace.isOver)
     const prints = keyed ? fingerprintsOf(core, lines) : undefined
     if (prints !== undefined) fingerprints.set(prints, start * FINGERPRINT_BYTES)
     for (const [n, { kind, index, value }] of lines.entries()) {
@@ -121,17 +125,22 @@ export function refuse(line: number, reason: string): never {
 async function lineEnds(text: Uint8Array, pace: Pace): Promise<number[]> {
   const ends: number[] = []
   for (let start = 0; start < text.length; ) {
-    const end = text.indexOf(LF, start)
     const number = ends.length + 1
-    if (end === -1) return refuse(number, 'it does not end with a line feed; end every line with one, the last too')
-    const line = text.subarray(start, end)
+    const ahead = text.subarray(start, start + MOST_LINE_BYTES + 1)
+    const length = ahead.indexOf(LF)
+    if (length === -1 && ahead.length > MOST_LINE_BYTES) {
+      refuse(number, `expected at most ${MOST_LINE_BYTES} bytes, got more; write each operation on a line of its own`)
+    }
+    if (length === -1) refuse(number, 'it does not end with a line feed; end every line with one, the last too')
+    const end = start + length
+    const line = ahead.subarray(0, length)
     if (line.includes(CR)) refuse(number, 'it has a carriage return; end lines with a line feed alone')
     if (text[start] !== BRACE || text[end - 1] !== CLOSING_BRACE) {
       refuse(number, 'expected one JSON object, {…}, with nothing before or after it, got something else')
     }
     ends.push(end)
     start = end + 1
-    if (number % LINES_TOGETHER === 0) await pace.turn()
+    if (pace.isOver) await pace.turn()
   }
   return ends
 }

@@ -148,7 +148,7 @@ export class Metrics {
     app.get('/metrics', async (_request, reply) => {
       return reply.type(this.#registry.contentType).send(await this.#registry.metrics())
     })
-    healthRoutes(app, readiness)
+    healthRoutes(app, readiness, () => readiness.problems)
     await app.ready()
     return app
   }

@@ -101,17 +101,17 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     oneServerRoute(routes, surroundings, oneServer)
     const prepared = () => epochs.newest.oneServer
     readiness.needs(() => (prepared()?.preparing ? 'lookups with one server are being prepared' : undefined))
-    readiness.watch(() => prepared()?.problem)
+    readiness.watch('lookups with one server cannot be answered', () => prepared()?.problem)
   }
-  readiness.watch(() => expiredIn(epochs.newest.manifest))
+  readiness.watch('the newest epoch has expired', () => expiredIn(epochs.newest.manifest))
   if (updatable !== undefined) {
     readiness.needs(() => updatable.behind)
-    readiness.watch(() => updatable.storageFailure)
-    if (publisherKeys.length > 0) readiness.watch(() => unsignedIn(updatable))
+    readiness.watch('the store cannot be written', () => updatable.storageFailure)
+    if (publisherKeys.length > 0) readiness.watch('the newest epoch is not signed', () => unsignedIn(updatable))
     const room = new Room(updatable.location, () => bytesOf(updatable.newest.manifest))
-    readiness.watch(() => room.problem)
-    readiness.watch(() => updatable.folding?.failure)
-    readiness.watch(() => updatable.fence.problem)
+    readiness.watch('the disk of the store has little room', () => room.problem)
+    readiness.watch('edits are not folded into openings', () => updatable.folding?.failure)
+    readiness.watch('the fence is full', () => updatable.fence.problem)
     if (updatable.folding !== undefined) {
       updatable.folding.onFailure = error => app.log.error({ err: error }, 'cannot fold edits into openings')
     }
@@ -119,7 +119,7 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     fenceRoute(routes, surroundings, updatable)
     publishRoutes(routes, surroundings, updatable, publisherKeys)
   }
-  healthRoutes(app, readiness)
+  healthRoutes(app, readiness, () => readiness.publicProblems)
 }
 
 /** By this machine's clock. It is answered all the same: whether it has expired is for clients to say, by theirs. */

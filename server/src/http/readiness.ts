@@ -9,7 +9,7 @@ export class Readiness {
   #stopped: string | undefined
   #leaving: string | undefined
   readonly #needs: (() => string | undefined)[] = []
-  readonly #parts: (() => string | undefined)[] = []
+  readonly #parts: (readonly [publicly: string, part: () => string | undefined])[] = []
 
   /** What /readyz says. */
   get ready(): boolean {
@@ -25,9 +25,12 @@ export class Readiness {
     return this.#leaving !== undefined
   }
 
-  /** `part` returns a problem to name at /readyz, or undefined. Lookups are answered all the same. */
-  watch(part: () => string | undefined): void {
-    this.#parts.push(part)
+  /**
+   * `part` returns a problem, or undefined. The public /readyz then says `publicly`: words without addresses, paths or numbers. Lookups
+   * are answered all the same.
+   */
+  watch(publicly: string, part: () => string | undefined): void {
+    this.#parts.push([publicly, part])
   }
 
   /** While `part` returns a reason, /readyz is 503. Lookups are answered all the same. */
@@ -35,9 +38,15 @@ export class Readiness {
     this.#needs.push(part)
   }
 
-  /** What does not work at the moment, for people. */
+  /** What does not work at the moment, for the operator. It may name the store's host. */
   get problems(): string[] {
-    return this.#parts.map(part => part()).filter(problem => problem !== undefined)
+    return this.#parts.map(([, part]) => part()).filter(problem => problem !== undefined)
+  }
+
+  /** What does not work at the moment, for anybody. */
+  get publicProblems(): string[] {
+    const failing = this.#parts.filter(([, part]) => part() !== undefined).map(([publicly]) => publicly)
+    return [...new Set(failing)]
   }
 
   /** From now on /readyz is 503, so that a balancer turns away. Lookups are answered all the same. */
@@ -74,13 +83,13 @@ export class Readiness {
   }
 }
 
-/** /healthz: 200 while the process runs. /readyz: 200 while it can answer and should be sent queries, with what does not work. */
-export function healthRoutes(app: FastifyInstance, readiness: Readiness): void {
+/** /healthz: 200 while the process runs. /readyz: 200 while it can answer and should be sent queries, with `problems`. */
+export function healthRoutes(app: FastifyInstance, readiness: Readiness, problemsNow: () => string[]): void {
   app.get('/healthz', async (_request, reply) => reply.header('cache-control', 'no-store').send({ status: 'running' }))
   app.get('/readyz', async (_request, reply) => {
     reply.header('cache-control', 'no-store')
     readiness.checkReady()
-    const { problems } = readiness
+    const problems = problemsNow()
     return reply.send(problems.length === 0 ? { status: 'ready' } : { status: 'ready', problems })
   })
 }

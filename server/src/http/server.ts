@@ -83,7 +83,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     })
   }
   // Supervisors and balancers ask at the root, also when every database has a name.
-  if (datasets.every(({ name }) => name !== undefined)) healthRoutes(app, readiness)
+  if (datasets.every(({ name }) => name !== undefined)) healthRoutes(app, readiness, () => readiness.publicProblems)
   await app.ready()
   return app
 }

@@ -123,7 +123,7 @@ function notPrepared({ newest }: Epochs): Refusal {
   if (newest.oneServer?.problem !== undefined) {
     return new Refusal(
       'not_ready',
-      'lookups with one server cannot be answered; the operator finds the reason at /readyz',
+      'lookups with one server cannot be answered; the operator finds the reason at /readyz of the port for metrics',
     )
   }
   return new Refusal('not_ready', 'lookups with one server are being prepared; try again later')

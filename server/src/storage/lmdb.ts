@@ -27,6 +27,9 @@ const FILE = 'data.mdb'
 const HEAD = { magic: 24, lastPage: 144, transaction: 152 } as const
 const MAGIC = 0xbeefc0de
 const LOCK_BYTES = 64 * 1024
+/** Only the server's user reads a store: the fence in it shows when each hint moves. */
+const FOLDER_MODE = 0o700
+const FILE_MODE = 0o600
 const EIO = 5
 
 /** Whether there is a store in `dir`. */
@@ -42,7 +45,7 @@ export function storeExists(dir: string): boolean {
  */
 export function openLmdb(dir: string): Storage {
   const location = join(dir, FILE)
-  mkdirSync(dir, { recursive: true, mode: 0o700 }) // a fence shows when hints move
+  mkdirSync(dir, { recursive: true, mode: FOLDER_MODE })
   const unlock = lockStore(dir)
   try {
     if (storeExists(dir)) checkFile(location)
@@ -58,6 +61,7 @@ function openDatabase(dir: string, location: string): RootDatabase<Uint8Array, B
   try {
     return open<Uint8Array, Buffer>({
       path: dir,
+      ...{ permissionsMode: FILE_MODE }, // which its types lack
       noSubdir: false,
       encoding: 'binary',
       keyEncoding: 'binary',
@@ -79,7 +83,7 @@ function allocateLocks(dir: string): void {
   const path = join(dir, 'lock.mdb')
   if (existsSync(path)) return
   try {
-    writeFileSync(path, Buffer.alloc(LOCK_BYTES), { flush: true })
+    writeFileSync(path, Buffer.alloc(LOCK_BYTES), { flush: true, mode: FILE_MODE })
   } catch (error) {
     rmSync(path, { force: true })
     throw new DatasetError(path, `cannot be written (${(error as NodeJS.ErrnoException).code}); is the disk full?`)
