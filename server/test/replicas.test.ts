@@ -72,7 +72,7 @@ async function expectSame(one: UpdatableDatabase, other: UpdatableDatabase): Pro
   expect(equalBytes(other.newest.manifestBytes, manifestBytes)).toBe(true)
   expect(other.list()).toEqual(one.list())
   expect(await contents(other)).toEqual(await contents(one))
-  for (const epoch of one.list()) expect(await other.status(epoch.epoch)).toEqual(await one.status(epoch.epoch))
+  for (const epoch of one.list()) expect(other.status(epoch.epoch)).toEqual(one.status(epoch.epoch))
   expect(await bodyOf(other, manifest.directoryHash)).toEqual(await bodyOf(one, manifest.directoryHash))
   if (manifest.updateListBytes > 0) {
     expect(await bodyOf(other, manifest.updateListHash)).toEqual(await bodyOf(one, manifest.updateListHash))
