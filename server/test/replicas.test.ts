@@ -140,6 +140,7 @@ test('a replica and the writer answer at both epochs, the same, while batches ar
     await expectAnswered(before)
     const { epoch } = await publishing
     for (const each of [writer, replica]) await showing(each, epoch)
+    expect(replica.status(epoch)).toEqual(await publishing)
     for (const manifest of [before, writer.newest.manifest]) await expectAnswered(manifest)
   }
 })
