@@ -49,7 +49,7 @@ describe('a new generation', () => {
     const status = await updatable.publish(body)
     const { manifest, manifestHash } = updatable.newest
     expect(status).toMatchObject({ generation: 2, epoch: 4, manifest: manifestHash, changes: 0 })
-    expect([await updatable.status(4), await updatable.publish(body)]).toEqual([status, status])
+    expect([updatable.status(4), await updatable.publish(body)]).toEqual([status, status])
     expect([manifest.records, manifest.partitions, manifest.partitionRecords]).toEqual([41, 16, 9])
     expect(await contents(updatable)).toEqual(held)
 

@@ -120,9 +120,9 @@ describe('an epoch', () => {
     expect(status).toEqual({
       ...{ generation: 1, epoch: 2, manifest: updatable.newest.manifestHash, batch: batchHash(body), changes: 3 },
     })
-    expect(await updatable.status(2)).toEqual(status)
-    expect(await updatable.status(1)).toEqual({ ...updatable.list()[0], batch: '', changes: 0 })
-    expect(await updatable.status(3)).toBeUndefined()
+    expect(updatable.status(2)).toEqual(status)
+    expect(updatable.status(1)).toEqual({ ...updatable.list()[0], batch: '', changes: 0 })
+    expect(updatable.status(3)).toBeUndefined()
     const { manifest, manifestBytes } = updatable.newest
     expect(toHex(manifest.previousManifest)).toBe(first.manifestHash)
     expect(decodeManifest(manifestBytes)).toEqual(manifest)

@@ -1,4 +1,5 @@
-// Epochs as clients that are behind ask for them: manifests, what became of batches, and where the update lists are.
+// Epochs as clients that are behind ask for them: manifests, what became of batches, and where the update lists are. Anybody may ask:
+// what each epoch needs little room for is in memory, and what is read from the store leaves it to the fence and the publisher.
 
 import { decodeManifest, type EpochStatus, equalBytes, type Manifest, toHex } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
@@ -13,13 +14,18 @@ const MOST_BYTES = 16 * 1024 * 1024
 const CHAIN_MANIFESTS = 64
 const CHAIN_BYTES = 8 * 1024 * 1024
 
+/** Reads for clients that are under way at once. A storage of several processes has ten connections. */
+const READS_AT_ONCE = 4
+
 export class History {
   readonly #core: Core
   readonly #store: EpochStore
+  readonly #reads = new Turnstile(READS_AT_ONCE)
+  /** what became of each epoch that the store has */
+  readonly #statuses = new Map<number, EpochStatus>()
   readonly #lists = new Map<string, { readonly epoch: number; readonly bytes: number }>()
   /** each is read from the store once, however many requests there are */
   readonly #manifests = new Map<number, { readonly read: Promise<Uint8Array | undefined>; bytes: number }>()
-  #oldest = 0
 
   constructor(core: Core, store: EpochStore) {
     this.#core = core
@@ -29,18 +35,27 @@ export class History {
   manifest(epoch: number): Promise<Uint8Array | undefined> {
     const known = this.#manifests.get(epoch)
     if (known !== undefined) return known.read
-    const read = this.#store.manifest(epoch)
-    if (epoch < this.#oldest) return read
+    if (!this.#statuses.has(epoch)) return Promise.resolve(undefined)
+    const read = this.#reads.through(() => this.#store.manifest(epoch))
     const entry = { read, bytes: 0 }
     this.#manifests.set(epoch, entry)
     const keep = (bytes: Uint8Array | undefined) => {
       if (bytes === undefined) this.#manifests.delete(epoch)
       else entry.bytes = bytes.length
-      const total = [...this.#manifests.values()].reduce((sum, { bytes }) => sum + bytes, 0)
-      if (total > MOST_BYTES) this.#manifests.clear()
+      this.#makeRoom()
     }
     read.then(keep, () => keep(undefined))
     return read
+  }
+
+  /** Forgets manifests that were read, the first ones first. Those that are being read stay: nobody is to read them again meanwhile. */
+  #makeRoom(): void {
+    let total = [...this.#manifests.values()].reduce((sum, { bytes }) => sum + bytes, 0)
+    for (const [epoch, { bytes }] of this.#manifests) {
+      if (total <= MOST_BYTES) return
+      if (bytes > 0) this.#manifests.delete(epoch)
+      total -= bytes
+    }
   }
 
   /** The manifests after `epoch` as far as `newest`, or some of them; undefined: not known that far back. */
@@ -59,12 +74,8 @@ export class History {
   }
 
   /** What became of an epoch; undefined: it is not known any more. */
-  async status(epoch: number): Promise<EpochStatus | undefined> {
-    const batch = await this.#store.batch(epoch)
-    const bytes = batch && (await this.manifest(epoch))
-    if (batch === undefined || bytes === undefined) return undefined
-    const { generation } = decodeManifest(bytes)
-    return { generation, epoch, manifest: toHex(this.#core.blake3(bytes)), ...batch }
+  status(epoch: number): EpochStatus | undefined {
+    return this.#statuses.get(epoch)
   }
 
   /** An update list by its hash in hex. */
@@ -72,7 +83,12 @@ export class History {
     const known = this.#lists.get(hash)
     if (known === undefined) return undefined
     const { epoch, bytes } = known
-    return slicedBlob(bytes, (first, last) => this.#store.lists.slice(epoch, first, last))
+    return slicedBlob(bytes, (first, last) => this.#reads.through(() => this.#store.lists.slice(epoch, first, last)))
+  }
+
+  /** Notes an epoch that the store has. */
+  noteStatus(status: EpochStatus): void {
+    this.#statuses.set(status.epoch, status)
   }
 
   /** Notes an epoch whose list, if it has one, is in the store. */
@@ -80,9 +96,9 @@ export class History {
     if (updateListBytes > 0) this.#lists.set(toHex(updateListHash), { epoch, bytes: updateListBytes })
   }
 
-  /** Forgets epochs before this one. */
-  forgetBefore(oldest: number): void {
-    this.#oldest = oldest
+  /** Forgets epochs before this one, but for the last of the old generation, while that is answered. */
+  forgetBefore(oldest: number, old: number | undefined): void {
+    for (const epoch of this.#statuses.keys()) if (epoch < oldest && epoch !== old) this.#statuses.delete(epoch)
     for (const epoch of this.#manifests.keys()) if (epoch < oldest) this.#manifests.delete(epoch)
     for (const [hash, { epoch }] of this.#lists) if (epoch < oldest) this.#lists.delete(hash)
   }
@@ -91,10 +107,13 @@ export class History {
   async index(): Promise<void> {
     await readingFrom(this.#store.location, async () => {
       for await (const epoch of this.#store.epochs()) {
-        if ((await this.#store.batch(epoch)) === undefined)
-          throw new Error(`expected the batch of epoch ${epoch}, got nothing; begin a new store`)
+        const batch = await this.#store.batch(epoch)
+        if (batch === undefined) throw new Error(`expected the batch of epoch ${epoch}, got nothing; begin a new store`)
         await this.#store.signatures(epoch)
-        const manifest = decodeManifest((await this.#store.manifest(epoch))!)
+        const bytes = (await this.#store.manifest(epoch))!
+        const manifest = decodeManifest(bytes)
+        const { generation } = manifest
+        this.noteStatus({ generation, epoch, manifest: toHex(this.#core.blake3(bytes)), ...batch })
         this.note(manifest)
         if (manifest.updateListBytes === 0) continue
         const list = await this.#store.lists.read(epoch)
@@ -103,5 +122,28 @@ export class History {
         }
       }
     })
+  }
+}
+
+/** Lets so many through at once. The others wait, in the order in which they came. */
+class Turnstile {
+  readonly #most: number
+  readonly #waiting: (() => void)[] = []
+  #through = 0
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  async through<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#through < this.#most) this.#through++
+    else await new Promise<void>(resolve => this.#waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#through--
+      else next()
+    }
   }
 }

@@ -273,8 +273,8 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /** What became of an epoch; undefined: it is not known, any more or yet. */
-  async status(epoch: number): Promise<EpochStatus | undefined> {
-    return epoch > this.#latest.manifest.epoch ? undefined : await this.#past.status(epoch)
+  status(epoch: number): EpochStatus | undefined {
+    return epoch > this.#latest.manifest.epoch ? undefined : this.#past.status(epoch)
   }
 
   async findBlob(hash: string): Promise<Blob | undefined> {
@@ -331,14 +331,14 @@ export class UpdatableDatabase implements Epochs {
       // Its turn is not over. The batch that made it may come again, and does not have to wait.
       const { batch, hash } = await read()
       if (batch.epoch <= this.#latest.manifest.epoch && !isNext(batch, this.#latest)) {
-        return madeBefore(batch, hash, await this.status(batch.epoch))
+        return madeBefore(batch, hash, this.status(batch.epoch))
       }
     }
     return await new Promise<EpochStatus>((resolve, reject) => {
       const turn = this.#inTurn(async () => {
         if (this.#phase.is === 'failed') throw new Refusal('not_ready', 'this server has failed and is restarting')
         const { batch, hash } = await read()
-        if (!isNext(batch, this.#newest)) return madeBefore(batch, hash, await this.status(batch.epoch))
+        if (!isNext(batch, this.#newest)) return madeBefore(batch, hash, this.status(batch.epoch))
         if (!isLate) checkExpiry(batch, this.#now())
         return await this.#make(batch, hash, resolve)
       })
@@ -444,7 +444,7 @@ export class UpdatableDatabase implements Epochs {
       if (!isStored) throw new Error(ANOTHER_PROCESS)
       const generation = this.#generation
       const status = { ...infoOf(epoch), ...batch }
-      await this.#announce({ epoch, previous: this.#newest, generation, until: 0 }, () => onStored(status))
+      await this.#announce({ epoch, previous: this.#newest, generation, until: 0 }, status, onStored)
       this.#behind.note(changed, manifest.recordBytes, list.length)
       this.#behind.catchUp(work => this.#inTurn(work))
       this.folding?.catchUp()
@@ -483,16 +483,17 @@ export class UpdatableDatabase implements Epochs {
       epoch.oneServer = oneServer
       this.#note(epoch)
       const status = { ...infoOf(epoch), ...record }
-      await this.#announce({ epoch, previous: undefined, generation, until }, () => onStored(status))
+      await this.#announce({ epoch, previous: undefined, generation, until }, status, onStored)
       return status
     })
   }
 
   /** An epoch is stored. Resolves once all processes show it; its publisher does not wait for them. */
-  async #announce(stored: StoredEpoch, onStored: () => void): Promise<void> {
+  async #announce(stored: StoredEpoch, status: EpochStatus, onStored: OnStored): Promise<void> {
+    this.#past.noteStatus(status)
     this.#phase = { is: 'staged', stored }
     if (this.#announcements !== undefined) {
-      onStored()
+      onStored(status)
       await this.#announcements.announced(stored.epoch.manifest.epoch)
     }
     this.#show()
@@ -514,7 +515,7 @@ export class UpdatableDatabase implements Epochs {
     this.#newest = epoch
     this.#shownSince = this.#now()
     this.#past.note(epoch.manifest)
-    this.#past.forgetBefore(epoch.manifest.epoch - this.history)
+    this.#past.forgetBefore(epoch.manifest.epoch - this.history, this.#old.epoch?.manifest.epoch)
     // A replica learns of signatures from the store.
     if (this.#isReplica) void this.#signatures.readBehind().then(() => this.#tell())
     else this.#tell()
@@ -550,6 +551,8 @@ export class UpdatableDatabase implements Epochs {
       const stored = await takeNext(this.#storage, this.#newest, this.#generation, () => this.#begun())
       await this.#prepare(stored.epoch, stored.generation)
       await stored.epoch.oneServer?.made.catch(() => {}) // /readyz names it
+      const batch = await this.#store.batch(stored.epoch.manifest.epoch)
+      if (batch !== undefined) this.#past.noteStatus({ ...infoOf(stored.epoch), ...batch })
       this.#phase = { is: 'staged', stored }
       if (stored.generation !== this.#generation) await this.#past.index()
     }

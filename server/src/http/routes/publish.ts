@@ -46,7 +46,7 @@ export function publishRoutes(
 ): void {
   // At least one character: without it the path is not ours.
   app.get(`${EPOCHS}/:epoch([^]+)`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
-    const status = await updatable.status(numberOf(request.params.epoch))
+    const status = updatable.status(numberOf(request.params.epoch))
     if (status === undefined) throw epochUnknown(updatable.newest.manifest)
     return reply.header('cache-control', 'no-store').send(status as never)
   })

@@ -1,0 +1,97 @@
+// What anybody asks of epochs leaves the storage to the fence and the publisher.
+
+import { toHex } from '@keyhush/protocol'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { MemoryStorage } from '../dist/index.js'
+import { builtDirectory, createIn, running } from './helpers.js'
+import { batchOn, bodyOf, KEYED, opened } from './updatable-helpers.js'
+
+/** Counts reads, and can hold back those of lists and manifests. */
+class CountingStorage extends MemoryStorage {
+  reads = 0
+  underWay = 0
+  most = 0
+  #held: Promise<void> | undefined
+
+  /** Returns what lets them go on. */
+  hold(): () => void {
+    let release = () => {}
+    this.#held = new Promise(resolve => {
+      release = resolve
+    })
+    return () => {
+      this.#held = undefined
+      release()
+    }
+  }
+
+  override async get(key: string): Promise<Uint8Array | undefined> {
+    this.reads++
+    if (/^(list|manifest)\//.test(key)) {
+      this.underWay++
+      this.most = Math.max(this.most, this.underWay)
+      await this.#held
+      this.underWay--
+    }
+    return super.get(key)
+  }
+}
+
+const EPOCHS = 13
+
+/** As it is after so many epochs and a new start. */
+async function published() {
+  const storage = new CountingStorage()
+  await createIn(storage, await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 }))
+  const updatable = await opened(storage, { history: EPOCHS - 3 })
+  const made = [await publish(updatable, 2)]
+  for (let epoch = 3; epoch <= EPOCHS; epoch++) made.push(await publish(updatable, epoch))
+  return { storage, updatable, made }
+}
+
+type Updatable = Awaited<ReturnType<typeof opened>>
+
+const publish = (updatable: Updatable, epoch: number) =>
+  updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: `${epoch}` }]))
+
+test('what became of an epoch is said without a read of the storage, whichever it is, also after a start', async () => {
+  const { storage, updatable, made } = await published()
+  for (const each of [updatable, await opened(storage, { history: EPOCHS - 3 })]) {
+    const app = await running({ datasets: [{ updatable: each }], instant: false, oneServer: false })
+    const before = storage.reads
+    for (let epoch = 1; epoch <= EPOCHS + 2; epoch++) {
+      const reply = await app.inject(`/v1/epochs/${epoch}`)
+      const known = epoch >= 3 && epoch <= EPOCHS
+      expect([epoch, reply.statusCode]).toEqual([epoch, known ? 200 : 404])
+      if (known) expect(reply.json()).toEqual(made[epoch - 2])
+    }
+    // Nor is anything else of an epoch that has been forgotten.
+    for (const path of ['/v1/manifest?generation=1&epoch=2', '/v1/manifests?since=1']) {
+      expect((await app.inject(path)).statusCode, path).toBe(404)
+    }
+    expect(storage.reads).toBe(before)
+  }
+})
+
+test('clients read a few things of the storage at once; fence and publisher do not wait for them', async () => {
+  const { storage, made } = await published()
+  const updatable = await opened(storage, { history: EPOCHS - 3 })
+  storage.most = 0
+  const release = storage.hold()
+  onTestFinished(release)
+  const hash = toHex(updatable.newest.manifest.updateListHash)
+  const asked = [
+    ...Array.from({ length: 20 }, () => bodyOf(updatable, hash)),
+    ...made.slice(2).map(({ generation, epoch }) => updatable.manifestOf(generation, epoch)),
+  ]
+  await vi.waitFor(() => expect(storage.underWay).toBeGreaterThanOrEqual(4))
+  expect(storage.underWay).toBe(4)
+  const { databaseId } = updatable
+  const [hintId, requestHash] = [new Uint8Array(16), new Uint8Array(32)]
+  expect(await updatable.fence.judge({ kind: 'register', databaseId, hintId, version: 0, requestHash })).toBe('granted')
+  expect(await publish(updatable, EPOCHS + 1)).toMatchObject({ epoch: EPOCHS + 1 })
+  expect(storage.underWay).toBe(4)
+  release()
+  for (const bytes of await Promise.all(asked)) expect(bytes).toBeDefined()
+  expect(storage.most).toBe(4)
+})
