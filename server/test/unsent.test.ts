@@ -61,6 +61,50 @@ test('connections that stand still make room for one that reads', async () => {
   await vi.waitFor(() => expect(unsent.bytes).toBeLessThanOrEqual(3 * bytes))
 })
 
+test('networks that read nothing make room, and a download that is older, slower and light does not', async () => {
+  const { query, bytes, unsent, url, port, statuses } = await heavy(5, 0)
+  const dataset = await builtDataset('a.bin', pseudoRandom(32 * MIB), { recordBytes: 4096, partitions: 1 })
+  const slow = await served({ dataset, unsent })
+  const path = `/v1/blobs/${toHex(dataset.manifest.contentHashes.subarray(0, 32))}`
+  const download = await deaf(slow.port, `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`)
+  await vi.waitFor(() => expect(unsent.bytes).toBe(2 * 65_536))
+  for (let i = 0; i < 4; i++) await deaf(port, posted(query, `192.0.${i}.1`))
+  await vi.waitFor(() => expect(statuses).toEqual([200, 200, 200, 200]))
+  const headers = { 'x-forwarded-for': '203.0.113.1' }
+  const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: query, headers })
+  expect([reply.status, (await reply.arrayBuffer()).byteLength]).toEqual([200, bytes])
+  await vi.waitFor(() => expect(unsent.bytes).toBeLessThanOrEqual(3 * bytes + 2 * 65_536))
+  expect(download.closed).toBe(false)
+  let received = 0
+  download.on('data', (piece: Buffer) => {
+    received += piece.length
+  })
+  download.resume()
+  await vi.waitFor(() => expect(received).toBeGreaterThan(32 * MIB))
+})
+
+test('of networks with more than their share, what moves stays; what stands still goes', () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const unsent = new Unsent({ total: 1000, patienceMilliseconds: 5000 })
+  const connection = (ip: string, bytes: number) => {
+    const socket = { bytesRead: 0, bytesWritten: bytes, _handle: { writeQueueSize: bytes }, destroyed: false }
+    const raw = { socket: Object.assign(socket, { destroy: () => (socket.destroyed = true) }) }
+    const reply = { raw: new EventEmitter() } as unknown as FastifyReply
+    unsent.reserve({ ip, raw } as unknown as FastifyRequest, reply, bytes)
+    return socket
+  }
+  const moves = [1, 2].map(i => connection(`198.51.100.${i}`, 240))
+  const stands = [1, 2].map(i => connection(`203.0.113.${i}`, 240))
+  for (let second = 0; second < 10; second += 5) {
+    vi.advanceTimersByTime(5000)
+    for (const socket of moves) socket._handle.writeQueueSize -= 10 // one write, of which the system has taken a little
+    unsent.sweep()
+  }
+  connection('192.0.2.1', 250)
+  expect([...moves, ...stands].map(({ destroyed }) => destroyed)).toEqual([false, false, true, false])
+})
+
 /** Says how many bytes were read of it. */
 class CountingStorage extends MemoryStorage {
   read = 0
@@ -216,9 +260,9 @@ test('a client that reads too slowly is disconnected; a reply may take as long a
   await vi.waitFor(() => expect(unsent.bytes).toBe(bytes))
   const closed = once(socket, 'close')
   const since = performance.now()
-  unsent.hangUpOnSlow(since + 29_000 + bytes / 16)
+  unsent.sweep(since + 29_000 + bytes / 16)
   expect(unsent.bytes).toBe(bytes)
-  unsent.hangUpOnSlow(since + 30_000 + bytes / 16)
+  unsent.sweep(since + 30_000 + bytes / 16)
   expect(unsent.bytes).toBe(0)
   socket.resume()
   await closed
@@ -233,10 +277,10 @@ test('of a partition the slices are in memory, and all of it takes its time to b
   const since = performance.now()
   const socket = await deaf(port, `GET /v1/blobs/${hash} HTTP/1.1\r\nHost: x\r\n\r\n`)
   await vi.waitFor(() => expect(unsent.bytes).toBe(2 * 65_536))
-  unsent.hangUpOnSlow(since + 30_000 + blob / 16)
+  unsent.sweep(since + 30_000 + blob / 16)
   expect(unsent.bytes).toBe(2 * 65_536)
   const closed = once(socket, 'close')
-  unsent.hangUpOnSlow(performance.now() + 30_000 + blob / 16)
+  unsent.sweep(performance.now() + 30_000 + blob / 16)
   expect(unsent.bytes).toBe(0)
   socket.resume()
   await closed
