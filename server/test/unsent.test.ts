@@ -5,11 +5,12 @@ import type { Socket } from 'node:net'
 import { answerBytes, parseErrorReply, toHex } from '@keyhush/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { Connections } from '../dist/http/limits/connections.js'
 import { Unsent } from '../dist/http/limits/unsent.js'
 import { MemoryStorage } from '../dist/index.js'
 import { builtDataset, builtDirectory, createIn, pseudoRandom, queryAt } from './helpers.js'
 import { deaf, served, twoKeys } from './sockets.js'
-import { batchOn, opened } from './updatable-helpers.js'
+import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
 const MIB = 1024 * 1024
 
@@ -214,6 +215,52 @@ test('bodies that have begun to come have their bound; one that does not come ma
   }
 })
 
+test('a body takes room as it comes, whatever length its headers promise', async () => {
+  const updatable = await opened(await storageOf('a.bin', pseudoRandom(2000), { recordBytes: 1, proofs: 'tags' }))
+  const bodies = new Unsent({ total: 100_000, patienceMilliseconds: 60_000 })
+  const { app, url, port } = await served({ updatable, bodies })
+  const connections = Connections.of(app.server)
+  const head = 'POST /v1/answer HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 198.51.100.1\r\nContent-Length: 8000000\r\n\r\n'
+  for (let i = 0; i < 20; i++) await deaf(port, head)
+  await vi.waitFor(() => expect(connections.requests).toBe(20))
+  expect(bodies.bytes).toBe(0)
+  const begun = await deaf(port, head, Buffer.alloc(20_000))
+  await vi.waitFor(() => expect(bodies.bytes).toBeGreaterThanOrEqual(20_000))
+  expect(bodies.bytes).toBeLessThanOrEqual(40_000)
+  const headers = { 'x-forwarded-for': '198.51.100.2' }
+  const post = async () => {
+    const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: Buffer.alloc(10_000), headers })
+    return [reply.status, await reply.json()]
+  }
+  expect(await post()).toMatchObject([400, {}]) // it was read: it is no query
+  begun.write(Buffer.alloc(100_000)) // more than there is: what it had is given back at once
+  await vi.waitFor(() => expect(bodies.bytes).toBe(0))
+  expect(begun.closed).toBe(false)
+  const [reply] = (await once(begun.resume(), 'data')) as [Buffer]
+  expect(reply.toString('latin1')).toMatch(/^HTTP\/1\.1 429 /)
+})
+
+test('at the bound of a network, its own bodies that stand still make room', async () => {
+  const dataset = await builtDataset('a.bin', pseudoRandom(16 * 4096), { recordBytes: 4096 })
+  const query = queryAt(dataset.manifest, 0, 64)
+  for (const [patienceMilliseconds, status] of [
+    [60_000, 429],
+    [0, 200],
+  ] as const) {
+    // prettier-ignore
+    const bodies = new Unsent({ total: 4 * query.length, patienceMilliseconds })
+    const { url, port } = await served({ dataset, bodies })
+    const own = [1, 2].map(last => deaf(port, posted(query, `198.51.100.${last}`).subarray(0, -1)))
+    const other = await deaf(port, posted(query, '192.0.2.1').subarray(0, -1))
+    await vi.waitFor(() => expect(bodies.bytes).toBe(3 * query.length))
+    const headers = { 'x-forwarded-for': '198.51.100.3' }
+    expect((await fetch(`${url}/v1/answer`, { method: 'POST', body: query, headers })).status).toBe(status)
+    const closed = async () => (await Promise.all(own)).filter(socket => socket.resume().closed).length
+    await vi.waitFor(async () => expect(await closed()).toBe(status === 200 ? 1 : 0))
+    expect(other.closed).toBe(false)
+  }
+})
+
 test('two networks that renew their bodies before these have stalled do not keep a third one out', async () => {
   const dataset = await builtDataset('a.bin', pseudoRandom(16 * 4096), { recordBytes: 4096 })
   const query = queryAt(dataset.manifest, 0, 64)
@@ -233,7 +280,7 @@ test('two networks that renew their bodies before these have stalled do not keep
   expect([await post('203.0.113.1'), await post('203.0.113.1')]).toEqual([200, 200])
   expect(await post('192.0.2.200')).toBe(429) // its network has half
   expect(bodies.bytes).toBe(7 * query.length) // one has made room, and has come
-  await vi.waitFor(() => expect(begun.filter(socket => socket.closed).length).toBe(1))
+  await vi.waitFor(() => expect(begun.filter(socket => socket.closed).length).toBe(2 + 1)) // with those that were refused
 })
 
 test('tens of thousands of small ones make room for a long one in less time than they took', () => {

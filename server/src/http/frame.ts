@@ -61,7 +61,7 @@ export function frame(options: FrameOptions): Frame {
   return {
     app,
     unsent: new Unsent(options.unsent).watch(app),
-    bodies: new Unsent(options.unsent),
+    bodies: new Unsent(options.unsent).watch(app),
     connections,
   }
 }

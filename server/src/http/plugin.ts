@@ -85,7 +85,7 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   const surroundings = { epochs, readiness, unsent, rate, trapped }
 
   Connections.of(app.server)
-  takeBodies(app, options.bodies ?? new Unsent())
+  takeBodies(app, options.bodies ?? new Unsent().watch(app))
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
 
   const routes = app as unknown as Routes

@@ -37,10 +37,10 @@ export class Shares {
     return this.#sum === 0 || this.#sum + amount <= this.most
   }
 
-  /** Whether `network` may hold `amount` more, too. */
-  fits(network: string, amount: number): boolean {
+  /** Whether there is in what `network` may hold. */
+  fitsNetwork(network: string, amount: number): boolean {
     const held = this.of(network)
-    return this.fitsAll(amount) && (held === 0 || held + amount <= this.#mostOfNetwork)
+    return held === 0 || held + amount <= this.#mostOfNetwork
   }
 
   /** What each network may hold if all share alike, `network` among them. Less is never taken from any. */

@@ -69,12 +69,23 @@ export class Unsent {
     return () => this.#begin(standing)
   }
 
-  /** The same for a body that is about to come, until it is here. */
-  reserveBody(request: FastifyRequest, bytes: number): void {
+  /**
+   * The same for a body, until it is here. To be called before it is read; the returned function reserves for what has come, and gives all
+   * back when it throws.
+   */
+  reserveBody(request: FastifyRequest): (bytes: number) => void {
     const refusal = 'too many bytes of requests have not arrived yet; try again later'
-    const standing = this.#reserve(request, bytes, bytes, refusal)
-    request.raw.on('close', () => this.#release(standing)) // read, or its connection is gone
-    this.#begin(standing)
+    let standing: Standing | undefined
+    return bytes => {
+      if (standing !== undefined) {
+        this.#grow(standing, bytes, refusal)
+        return
+      }
+      const begun = this.#reserve(request, bytes, bytes, refusal)
+      request.raw.on('close', () => this.#release(begun)) // read, or its connection is gone
+      this.#begin(begun)
+      standing = begun
+    }
   }
 
   /** Ends connections that are too slow, until the app closes. */
@@ -94,12 +105,24 @@ export class Unsent {
 
   #reserve(request: FastifyRequest, bytes: number, length: number, refusal: string): Standing {
     const network = networkOfRequest(request)
-    this.#makeRoom(bytes, network)
-    if (!this.#shares.fits(network, bytes)) throw new Refusal('rate_limited', refusal)
+    if (!this.#hasRoom(bytes, network)) throw new Refusal('rate_limited', refusal)
     const milliseconds = GRACE_MILLISECONDS + length / LEAST_BYTES_PER_MILLISECOND
     const { socket } = request.raw
     this.#shares.add(network, bytes)
     return { bytes, socket, network, milliseconds, begun: 0, moved: 0, movedAt: 0, over: false }
+  }
+
+  #grow(standing: Standing, bytes: number, refusal: string): void {
+    if (standing.over) return // hung up on
+    this.#due.delete(standing) // it is not to make room for itself
+    if (!this.#hasRoom(bytes, standing.network)) {
+      this.#release(standing)
+      throw new Refusal('rate_limited', refusal)
+    }
+    standing.bytes += bytes
+    this.#shares.add(standing.network, bytes)
+    this.#due.add(standing)
+    this.#look(standing, performance.now())
   }
 
   #begin(standing: Standing): void {
@@ -127,20 +150,28 @@ export class Unsent {
     return standing.movedAt
   }
 
-  /** Ends connections while there is no room for `needed` bytes: first what stands still, then what is of networks that have most. */
-  #makeRoom(needed: number, network: string): void {
-    if (!this.#shares.fitsAll(needed)) this.#endStill(needed, network)
-    if (!this.#shares.fitsAll(needed)) this.#endHeaviest(needed, network)
+  /**
+   * Whether there is room for `needed` bytes. If not, it ends connections: at the bound of `network`, its own that stand still; at the bound
+   * of all, what stands still, and then what is of networks that have most.
+   */
+  #hasRoom(needed: number, network: string): boolean {
+    const shares = this.#shares
+    const fitsNetwork = () => shares.fitsNetwork(network, needed)
+    const fitsAll = () => shares.fitsAll(needed)
+    if (!fitsNetwork()) this.#endStill(fitsNetwork, other => other === network)
+    if (!fitsNetwork()) return false
+    const fair = shares.fairFor(network)
+    if (!fitsAll()) this.#endStill(fitsAll, other => shares.of(other) > fair)
+    if (!fitsAll()) this.#endHeaviest(needed, network)
+    return fitsAll()
   }
 
-  /** Ends what has stood still for too long, of networks that have more than their share. */
-  #endStill(needed: number, network: string): void {
+  /** Ends what has stood still for too long, of these networks, until it `fits`. */
+  #endStill(fits: () => boolean, isOf: (network: string) => boolean): void {
     const now = performance.now()
-    const fair = this.#shares.fairFor(network)
     for (const standing of this.#due) {
-      if (this.#shares.fitsAll(needed) || now - standing.movedAt < this.#patience) return
-      if (this.#shares.of(standing.network) <= fair) continue
-      if (now - this.#look(standing, now) >= this.#patience) this.#hangUp(standing)
+      if (fits() || now - standing.movedAt < this.#patience) return
+      if (isOf(standing.network) && now - this.#look(standing, now) >= this.#patience) this.#hangUp(standing)
     }
   }
 
