@@ -171,8 +171,7 @@ test('one network has its share of event streams', async () => {
 })
 
 test('event streams take half of the connections at most', async () => {
-  const { app, url } = await served({ updatable: await twoKeys() })
-  app.server.maxConnections = 6
+  const { url } = await served({ updatable: await twoKeys() }, 6)
   const statuses: number[] = []
   for (let i = 0; i < 4; i++) {
     const stream = new AbortController()

@@ -54,9 +54,10 @@ export function frame(options: FrameOptions): Frame {
     connections.close()
     if (!app.server.listening) app.server.close() // which Fastify leaves to us, since boundedServer made it
   })
+  const { most } = connections
+  const advice = 'raise the limit of open files (LimitNOFILE), and that of the heap (--max-old-space-size)'
   connections.tell = refused => {
-    const most = app.server.maxConnections
-    app.log.warn({ refused, most }, 'connections are refused: raise the limit of open files (LimitNOFILE)')
+    app.log.warn({ refused, most }, `all connections are taken; some are refused, or closed for others: ${advice}`)
   }
   return {
     app,

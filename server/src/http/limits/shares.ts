@@ -50,7 +50,9 @@ export class Shares {
 
   /** The networks that hold more than `amount`. */
   above(amount: number): string[] {
-    return [...this.#held].filter(([, held]) => held > amount).map(([network]) => network)
+    const found: string[] = []
+    for (const [network, held] of this.#held) if (held > amount) found.push(network)
+    return found
   }
 
   /** Of these networks, one or more, the one that holds most. */

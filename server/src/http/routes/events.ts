@@ -6,6 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
+import { Connections } from '../limits/connections.js'
 
 const HEARTBEAT_MILLISECONDS = 15_000
 const MOST_STREAMS = 10_000
@@ -40,7 +41,7 @@ export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase):
     const network = networkOf(request.ip)
     const before = ofNetwork.get(network) ?? 0
     // The other half of all connections is for lookups.
-    const most = Math.min(MOST_STREAMS, (app.server.maxConnections || Number.POSITIVE_INFINITY) / 2)
+    const most = Math.min(MOST_STREAMS, Connections.of(app.server).most / 2)
     if (streams.size >= most || before >= MOST_OF_NETWORK)
       throw new Refusal('rate_limited', 'too many event streams are open; try again later')
     const stream = new Readable({ read() {} })
