@@ -8,8 +8,8 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { Connections } from '../dist/http/limits/connections.js'
 import { Unsent } from '../dist/http/limits/unsent.js'
 import { MemoryStorage } from '../dist/index.js'
-import { builtDataset, builtDirectory, createIn, pseudoRandom, queryAt } from './helpers.js'
-import { deaf, served, twoKeys } from './sockets.js'
+import { builtDataset, builtDirectory, createIn, listening, pseudoRandom, queryAt } from './helpers.js'
+import { deaf, exchanged, served, twoKeys } from './sockets.js'
 import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
 const MIB = 1024 * 1024
@@ -168,6 +168,21 @@ test('one network has its share of event streams', async () => {
     await vi.waitFor(() => expect(statuses.length).toBe(before + 1))
     expect(statuses.at(-1)).toBe(200)
   })
+})
+
+test('one network has its share of event streams once, however many databases there are', async () => {
+  const [one, two] = [await twoKeys(), await twoKeys()]
+  const datasets = [
+    { name: 'one', updatable: one },
+    { name: 'two', updatable: two },
+  ]
+  const { port } = await listening({ datasets })
+  const statuses: number[] = []
+  for (let i = 0; i < 258; i++) {
+    const request = `GET /${i < 128 ? 'one' : 'two'}/v1/events HTTP/1.1\r\nHost: x\r\n\r\n`
+    statuses.push(Number((await exchanged(port, request, /\r\n\r\n/)).split(' ')[1]))
+  }
+  expect([statuses.indexOf(429), statuses.filter(status => status === 429).length]).toEqual([256, 2])
 })
 
 test('event streams take half of the connections at most', async () => {

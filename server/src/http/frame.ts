@@ -2,7 +2,9 @@
 
 import { type FastifyInstance, fastify } from 'fastify'
 import { Refusal } from '../base/refusal.js'
+import { Batches } from './limits/batches.js'
 import { boundedServer, Connections, mostConnections } from './limits/connections.js'
+import { Streams } from './limits/streams.js'
 import { Unsent, type UnsentOptions } from './limits/unsent.js'
 import { errors, frameworkError } from './plugins/errors.js'
 import { type HeadersOptions, headers } from './plugins/headers.js'
@@ -23,6 +25,8 @@ export interface Frame {
   /** the same for bodies on their way */
   readonly bodies: Unsent
   readonly connections: Connections
+  readonly streams: Streams
+  readonly batches: Batches
 }
 
 /** Why a server that is about to end refuses requests. */
@@ -64,6 +68,8 @@ export function frame(options: FrameOptions): Frame {
     unsent: new Unsent(options.unsent).watch(app),
     bodies: new Unsent(options.unsent).watch(app),
     connections,
+    streams: new Streams(most),
+    batches: new Batches(),
   }
 }
 
