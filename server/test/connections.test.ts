@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { createServer, request } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
+import { Duplex } from 'node:stream'
 import { promisify } from 'node:util'
 import { HEADER_BYTES } from '@keyhush/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -17,12 +18,13 @@ import { command, serving } from './spawned.js'
 const limitsOf = (soft: string) =>
   `Limit                     Soft Limit           Hard Limit           Units\nMax processes             7                    7                    processes\nMax open files            ${soft.padEnd(21)}1048576              files\n`
 
-test('connections: the open files that the system allows, less a reserve; no bound where it has no limit', () => {
-  expect(mostConnections(limitsOf('65536'))).toBe(65_536 - 256)
-  expect(mostConnections(limitsOf('300'))).toBe(150)
-  expect(mostConnections(limitsOf('2'))).toBe(1)
-  expect(mostConnections(limitsOf('unlimited'))).toBeUndefined()
-  expect(mostConnections('')).toBeUndefined()
+test('connections: the open files that the system allows, less a reserve; and what half of the heap holds', () => {
+  const heap = 8 * 1024 ** 3
+  expect(mostConnections(limitsOf('65536'), heap)).toBe(65_536 - 256)
+  expect(mostConnections(limitsOf('300'), heap)).toBe(150)
+  expect(mostConnections(limitsOf('2'), heap)).toBe(1)
+  for (const none of [limitsOf('unlimited'), '']) expect(mostConnections(none, heap)).toBe(131_072)
+  expect(mostConnections(limitsOf('65536'), 620 * 1024 ** 2)).toBe(9920)
 })
 
 /** One that the other side has taken, or hung up on. */
@@ -43,8 +45,13 @@ test('connections beyond the bound are counted, and told once a minute', async (
     server.close()
   })
   const { port } = server.address() as AddressInfo
-  const gone = await connected(port)
-  await connected(port)
+  const asking = async () => {
+    const [socket] = await Promise.all([connected(port), once(server, 'connection')])
+    await Promise.all([socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n'), once(server, 'request')])
+    return socket
+  }
+  const gone = await asking()
+  await asking()
   const refuse = async () => closed(await connected(port))
   await refuse()
   time = 59_999
@@ -59,6 +66,47 @@ test('connections beyond the bound are counted, and told once a minute', async (
   await connected(port)
   await taken
   expect(connections.refused).toBe(3)
+})
+
+/** A server for `most` connections that never replies, and connections to it from any network. */
+function crowded(most: number) {
+  const server = createServer(() => {})
+  const connections = Connections.of(server, { most })
+  const open = (remoteAddress: string) => {
+    const socket = Object.assign(new Duplex({ read() {} }), { remoteAddress, encrypted: false }) as unknown as Socket
+    server.emit('connection', socket)
+    return socket
+  }
+  const ask = async (from: string) => {
+    const socket = open(from)
+    socket.push('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await once(server, 'request')
+    return socket
+  }
+  return { connections, open, ask }
+}
+
+const openOf = (sockets: readonly Socket[]) => sockets.filter(({ destroyed }) => !destroyed).length
+
+test('a network that holds all connections gives one to each that comes from others, its idle ones first', async () => {
+  const { connections, open, ask } = crowded(10)
+  const [old, busy] = [open('198.51.100.1'), await ask('198.51.100.2')]
+  const idle = Array.from({ length: 8 }, (_, i) => open(`198.51.100.${i}`))
+  const others = [open('192.0.2.1')]
+  expect([old.destroyed, openOf(idle)]).toEqual([true, 8])
+  for (let i = 0; i < 3; i++) others.push(await ask('203.0.113.1'))
+  expect([openOf(idle), busy.destroyed, openOf(others), connections.refused]).toEqual([5, false, 4, 4])
+  const own = open('198.51.100.9')
+  expect([own.destroyed, openOf(idle), openOf(others)]).toEqual([false, 4, 4])
+})
+
+test('requests under way give way if their network has more than half of all connections', async () => {
+  const { open, ask } = crowded(10)
+  const many: Socket[] = []
+  for (let i = 0; i < 10; i++) many.push(await ask('198.51.100.1'))
+  expect(open('198.51.100.1').destroyed).toBe(true)
+  const others = Array.from({ length: 8 }, (_, i) => open(`192.0.${i}.1`))
+  expect([openOf(many), openOf(others), many[0]!.destroyed]).toEqual([5, 5, true])
 })
 
 const FILES = 256
@@ -79,10 +127,10 @@ test('a process with few files to open says whom it refuses', NEEDS_LINUX, async
   const most = FILES / 2
   const refused = sockets.length - most
   await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed).length).toBe(refused))
-  expect(sockets.slice(0, most).some(({ closed }) => closed)).toBe(false)
+  expect(sockets.slice(refused).some(({ closed }) => closed)).toBe(false) // the oldest gave way, for all are of one network
   const text = await vi.waitFor(async () => (await fetch(figures)).text())
   expect(text).toMatch(new RegExp(`^keyhush_connections_refused_total ${refused}$`, 'm'))
-  const lines = printed.stderr.split('\n').filter(line => line.includes('connections are refused'))
+  const lines = printed.stderr.split('\n').filter(line => line.includes('connections are taken'))
   expect(lines.map(line => JSON.parse(line))).toMatchObject([{ level: 40, refused: 1, most }])
   // Whoever leaves makes room.
   for (const socket of sockets) socket.destroy()

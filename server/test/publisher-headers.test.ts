@@ -4,11 +4,13 @@
 import type { Socket } from 'node:net'
 import { BATCH_SIGNATURE_HEADER } from '@keyhush/protocol'
 import { expect, test, vi } from 'vitest'
+import type { UpdatableDatabase } from '../dist/index.js'
+import { listening } from './helpers.js'
 import { deaf, publish, publisherKeys, served, signatureOf, twoKeys } from './sockets.js'
 import { batchOn } from './updatable-helpers.js'
 
-const headOf = (batch: Uint8Array, length: number) =>
-  `POST /v1/epochs HTTP/1.1\r\nHost: x\r\n${BATCH_SIGNATURE_HEADER}: ${signatureOf(batch)}\r\nContent-Length: ${length}\r\n\r\n`
+const headOf = (batch: Uint8Array, length: number, of = '') =>
+  `POST ${of}/v1/epochs HTTP/1.1\r\nHost: x\r\n${BATCH_SIGNATURE_HEADER}: ${signatureOf(batch)}\r\nContent-Length: ${length}\r\n\r\n`
 
 /** A server that takes batches, and how one is made. */
 async function rig() {
@@ -42,6 +44,23 @@ test('a signature that is sent on while its batch is on its way, however often, 
   publisher.write(next.subarray(-1))
   await vi.waitFor(() => expect(statuses).toContain(200))
   expect(updatable.newest.manifest.epoch).toBe(2)
+})
+
+test('batches on their way are bounded once, however many databases there are', async () => {
+  const [one, two] = [await twoKeys(), await twoKeys()]
+  const datasets = [
+    { name: 'one', updatable: one, publisherKeys },
+    { name: 'two', updatable: two, publisherKeys },
+  ]
+  const { port } = await listening({ datasets })
+  const next = (updatable: UpdatableDatabase) => batchOn(updatable, [{ op: 'edit', key: 'one', value: 'fresh' }])
+  const sockets: Socket[] = []
+  for (const [path, updatable] of [
+    ['/one', one],
+    ['/two', two],
+  ] as const) // prettier-ignore
+    for (let i = 0; i < 3; i++) sockets.push((await deaf(port, headOf(next(updatable), 1000, path))).resume())
+  await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed).length).toBe(2))
 })
 
 test('headers of batches that were published before, without bodies, keep no publisher out', async () => {

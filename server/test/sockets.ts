@@ -6,17 +6,22 @@ import { BATCH_SIGNATURE_HEADER } from '@keyhush/protocol'
 import { type FastifyInstance, fastify } from 'fastify'
 import { onTestFinished } from 'vitest'
 import { PUBLISHER, signed } from '../../tests/support/publishing.js'
+import { Connections } from '../dist/http/limits/connections.js'
 import { type KeyhushOptions, keyhushPlugin, type UpdatableDatabase } from '../dist/index.js'
 import { opened, storageOf } from './updatable-helpers.js'
 
-/** Listens until the test has ended. `statuses`: of all replies so far. */
-export async function served(options: KeyhushOptions): Promise<{
+/** Listens until the test has ended, for `most` connections. `statuses`: of all replies so far. */
+export async function served(
+  options: KeyhushOptions,
+  most?: number,
+): Promise<{
   app: FastifyInstance
   url: string
   port: number
   statuses: number[]
 }> {
   const app = fastify({ trustProxy: true })
+  Connections.of(app.server, { most })
   const statuses: number[] = []
   app.addHook('onSend', async (_request, reply) => void statuses.push(reply.statusCode))
   await app.register(keyhushPlugin, options)

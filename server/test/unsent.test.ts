@@ -5,11 +5,12 @@ import type { Socket } from 'node:net'
 import { answerBytes, parseErrorReply, toHex } from '@keyhush/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { Connections } from '../dist/http/limits/connections.js'
 import { Unsent } from '../dist/http/limits/unsent.js'
 import { MemoryStorage } from '../dist/index.js'
-import { builtDataset, builtDirectory, createIn, pseudoRandom, queryAt } from './helpers.js'
-import { deaf, served, twoKeys } from './sockets.js'
-import { batchOn, opened } from './updatable-helpers.js'
+import { builtDataset, builtDirectory, createIn, listening, pseudoRandom, queryAt } from './helpers.js'
+import { deaf, exchanged, served, twoKeys } from './sockets.js'
+import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
 const MIB = 1024 * 1024
 
@@ -59,6 +60,50 @@ test('connections that stand still make room for one that reads', async () => {
   const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: query })
   expect([reply.status, (await reply.arrayBuffer()).byteLength]).toEqual([200, bytes])
   await vi.waitFor(() => expect(unsent.bytes).toBeLessThanOrEqual(3 * bytes))
+})
+
+test('networks that read nothing make room, and a download that is older, slower and light does not', async () => {
+  const { query, bytes, unsent, url, port, statuses } = await heavy(5, 0)
+  const dataset = await builtDataset('a.bin', pseudoRandom(32 * MIB), { recordBytes: 4096, partitions: 1 })
+  const slow = await served({ dataset, unsent })
+  const path = `/v1/blobs/${toHex(dataset.manifest.contentHashes.subarray(0, 32))}`
+  const download = await deaf(slow.port, `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`)
+  await vi.waitFor(() => expect(unsent.bytes).toBe(2 * 65_536))
+  for (let i = 0; i < 4; i++) await deaf(port, posted(query, `192.0.${i}.1`))
+  await vi.waitFor(() => expect(statuses).toEqual([200, 200, 200, 200]))
+  const headers = { 'x-forwarded-for': '203.0.113.1' }
+  const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: query, headers })
+  expect([reply.status, (await reply.arrayBuffer()).byteLength]).toEqual([200, bytes])
+  await vi.waitFor(() => expect(unsent.bytes).toBeLessThanOrEqual(3 * bytes + 2 * 65_536))
+  expect(download.closed).toBe(false)
+  let received = 0
+  download.on('data', (piece: Buffer) => {
+    received += piece.length
+  })
+  download.resume()
+  await vi.waitFor(() => expect(received).toBeGreaterThan(32 * MIB))
+})
+
+test('of networks with more than their share, what moves stays; what stands still goes', () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const unsent = new Unsent({ total: 1000, patienceMilliseconds: 5000 })
+  const connection = (ip: string, bytes: number) => {
+    const socket = { bytesRead: 0, bytesWritten: bytes, _handle: { writeQueueSize: bytes }, destroyed: false }
+    const raw = { socket: Object.assign(socket, { destroy: () => (socket.destroyed = true) }) }
+    const reply = { raw: new EventEmitter() } as unknown as FastifyReply
+    unsent.reserve({ ip, raw } as unknown as FastifyRequest, reply, bytes)
+    return socket
+  }
+  const moves = [1, 2].map(i => connection(`198.51.100.${i}`, 240))
+  const stands = [1, 2].map(i => connection(`203.0.113.${i}`, 240))
+  for (let second = 0; second < 10; second += 5) {
+    vi.advanceTimersByTime(5000)
+    for (const socket of moves) socket._handle.writeQueueSize -= 10 // one write, of which the system has taken a little
+    unsent.sweep()
+  }
+  connection('192.0.2.1', 250)
+  expect([...moves, ...stands].map(({ destroyed }) => destroyed)).toEqual([false, false, true, false])
 })
 
 /** Says how many bytes were read of it. */
@@ -125,9 +170,23 @@ test('one network has its share of event streams', async () => {
   })
 })
 
+test('one network has its share of event streams once, however many databases there are', async () => {
+  const [one, two] = [await twoKeys(), await twoKeys()]
+  const datasets = [
+    { name: 'one', updatable: one },
+    { name: 'two', updatable: two },
+  ]
+  const { port } = await listening({ datasets })
+  const statuses: number[] = []
+  for (let i = 0; i < 258; i++) {
+    const request = `GET /${i < 128 ? 'one' : 'two'}/v1/events HTTP/1.1\r\nHost: x\r\n\r\n`
+    statuses.push(Number((await exchanged(port, request, /\r\n\r\n/)).split(' ')[1]))
+  }
+  expect([statuses.indexOf(429), statuses.filter(status => status === 429).length]).toEqual([256, 2])
+})
+
 test('event streams take half of the connections at most', async () => {
-  const { app, url } = await served({ updatable: await twoKeys() })
-  app.server.maxConnections = 6
+  const { url } = await served({ updatable: await twoKeys() }, 6)
   const statuses: number[] = []
   for (let i = 0; i < 4; i++) {
     const stream = new AbortController()
@@ -170,6 +229,52 @@ test('bodies that have begun to come have their bound; one that does not come ma
   }
 })
 
+test('a body takes room as it comes, whatever length its headers promise', async () => {
+  const updatable = await opened(await storageOf('a.bin', pseudoRandom(2000), { recordBytes: 1, proofs: 'tags' }))
+  const bodies = new Unsent({ total: 100_000, patienceMilliseconds: 60_000 })
+  const { app, url, port } = await served({ updatable, bodies })
+  const connections = Connections.of(app.server)
+  const head = 'POST /v1/answer HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 198.51.100.1\r\nContent-Length: 8000000\r\n\r\n'
+  for (let i = 0; i < 20; i++) await deaf(port, head)
+  await vi.waitFor(() => expect(connections.requests).toBe(20))
+  expect(bodies.bytes).toBe(0)
+  const begun = await deaf(port, head, Buffer.alloc(20_000))
+  await vi.waitFor(() => expect(bodies.bytes).toBeGreaterThanOrEqual(20_000))
+  expect(bodies.bytes).toBeLessThanOrEqual(40_000)
+  const headers = { 'x-forwarded-for': '198.51.100.2' }
+  const post = async () => {
+    const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: Buffer.alloc(10_000), headers })
+    return [reply.status, await reply.json()]
+  }
+  expect(await post()).toMatchObject([400, {}]) // it was read: it is no query
+  begun.write(Buffer.alloc(100_000)) // more than there is: what it had is given back at once
+  await vi.waitFor(() => expect(bodies.bytes).toBe(0))
+  expect(begun.closed).toBe(false)
+  const [reply] = (await once(begun.resume(), 'data')) as [Buffer]
+  expect(reply.toString('latin1')).toMatch(/^HTTP\/1\.1 429 /)
+})
+
+test('at the bound of a network, its own bodies that stand still make room', async () => {
+  const dataset = await builtDataset('a.bin', pseudoRandom(16 * 4096), { recordBytes: 4096 })
+  const query = queryAt(dataset.manifest, 0, 64)
+  for (const [patienceMilliseconds, status] of [
+    [60_000, 429],
+    [0, 200],
+  ] as const) {
+    // prettier-ignore
+    const bodies = new Unsent({ total: 4 * query.length, patienceMilliseconds })
+    const { url, port } = await served({ dataset, bodies })
+    const own = [1, 2].map(last => deaf(port, posted(query, `198.51.100.${last}`).subarray(0, -1)))
+    const other = await deaf(port, posted(query, '192.0.2.1').subarray(0, -1))
+    await vi.waitFor(() => expect(bodies.bytes).toBe(3 * query.length))
+    const headers = { 'x-forwarded-for': '198.51.100.3' }
+    expect((await fetch(`${url}/v1/answer`, { method: 'POST', body: query, headers })).status).toBe(status)
+    const closed = async () => (await Promise.all(own)).filter(socket => socket.resume().closed).length
+    await vi.waitFor(async () => expect(await closed()).toBe(status === 200 ? 1 : 0))
+    expect(other.closed).toBe(false)
+  }
+})
+
 test('two networks that renew their bodies before these have stalled do not keep a third one out', async () => {
   const dataset = await builtDataset('a.bin', pseudoRandom(16 * 4096), { recordBytes: 4096 })
   const query = queryAt(dataset.manifest, 0, 64)
@@ -189,7 +294,7 @@ test('two networks that renew their bodies before these have stalled do not keep
   expect([await post('203.0.113.1'), await post('203.0.113.1')]).toEqual([200, 200])
   expect(await post('192.0.2.200')).toBe(429) // its network has half
   expect(bodies.bytes).toBe(7 * query.length) // one has made room, and has come
-  await vi.waitFor(() => expect(begun.filter(socket => socket.closed).length).toBe(1))
+  await vi.waitFor(() => expect(begun.filter(socket => socket.closed).length).toBe(2 + 1)) // with those that were refused
 })
 
 test('tens of thousands of small ones make room for a long one in less time than they took', () => {
@@ -216,9 +321,9 @@ test('a client that reads too slowly is disconnected; a reply may take as long a
   await vi.waitFor(() => expect(unsent.bytes).toBe(bytes))
   const closed = once(socket, 'close')
   const since = performance.now()
-  unsent.hangUpOnSlow(since + 29_000 + bytes / 16)
+  unsent.sweep(since + 29_000 + bytes / 16)
   expect(unsent.bytes).toBe(bytes)
-  unsent.hangUpOnSlow(since + 30_000 + bytes / 16)
+  unsent.sweep(since + 30_000 + bytes / 16)
   expect(unsent.bytes).toBe(0)
   socket.resume()
   await closed
@@ -233,10 +338,10 @@ test('of a partition the slices are in memory, and all of it takes its time to b
   const since = performance.now()
   const socket = await deaf(port, `GET /v1/blobs/${hash} HTTP/1.1\r\nHost: x\r\n\r\n`)
   await vi.waitFor(() => expect(unsent.bytes).toBe(2 * 65_536))
-  unsent.hangUpOnSlow(since + 30_000 + blob / 16)
+  unsent.sweep(since + 30_000 + blob / 16)
   expect(unsent.bytes).toBe(2 * 65_536)
   const closed = once(socket, 'close')
-  unsent.hangUpOnSlow(performance.now() + 30_000 + blob / 16)
+  unsent.sweep(performance.now() + 30_000 + blob / 16)
   expect(unsent.bytes).toBe(0)
   socket.resume()
   await closed

@@ -2,7 +2,9 @@
 
 import { type FastifyInstance, fastify } from 'fastify'
 import { Refusal } from '../base/refusal.js'
+import { Batches } from './limits/batches.js'
 import { boundedServer, Connections, mostConnections } from './limits/connections.js'
+import { Streams } from './limits/streams.js'
 import { Unsent, type UnsentOptions } from './limits/unsent.js'
 import { errors, frameworkError } from './plugins/errors.js'
 import { type HeadersOptions, headers } from './plugins/headers.js'
@@ -23,6 +25,8 @@ export interface Frame {
   /** the same for bodies on their way */
   readonly bodies: Unsent
   readonly connections: Connections
+  readonly streams: Streams
+  readonly batches: Batches
 }
 
 /** Why a server that is about to end refuses requests. */
@@ -54,15 +58,18 @@ export function frame(options: FrameOptions): Frame {
     connections.close()
     if (!app.server.listening) app.server.close() // which Fastify leaves to us, since boundedServer made it
   })
+  const { most } = connections
+  const advice = 'raise the limit of open files (LimitNOFILE), and that of the heap (--max-old-space-size)'
   connections.tell = refused => {
-    const most = app.server.maxConnections
-    app.log.warn({ refused, most }, 'connections are refused: raise the limit of open files (LimitNOFILE)')
+    app.log.warn({ refused, most }, `all connections are taken; some are refused, or closed for others: ${advice}`)
   }
   return {
     app,
     unsent: new Unsent(options.unsent).watch(app),
-    bodies: new Unsent(options.unsent),
+    bodies: new Unsent(options.unsent).watch(app),
     connections,
+    streams: new Streams(most),
+    batches: new Batches(),
   }
 }
 

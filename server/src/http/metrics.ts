@@ -129,7 +129,10 @@ export class Metrics {
       }),
     }
     const counters: Figures<() => number> = {
-      connections_refused_total: ['Connections refused because too many were open', () => connections.refused],
+      connections_refused_total: [
+        'Connections refused, or closed for others: too many were open',
+        () => connections.refused,
+      ],
       requests_total: ['Requests with any reply', () => connections.requests],
       pipelined_total: ['Connections ended because a request came before the last reply', () => connections.pipelined],
       broken_total: ['Requests that were malformed or too slow', () => connections.broken],

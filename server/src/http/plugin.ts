@@ -8,9 +8,11 @@ import { FixedEpochs } from '../database/fixed-epochs.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
 import { Computations } from './computations.js'
+import { Batches } from './limits/batches.js'
 import { takeBodies } from './limits/bodies.js'
 import { Connections } from './limits/connections.js'
 import { RateLimit } from './limits/rate.js'
+import { Streams } from './limits/streams.js'
 import { Unsent } from './limits/unsent.js'
 import { sendError } from './plugins/errors.js'
 import { healthRoutes, Readiness } from './readiness.js'
@@ -49,6 +51,9 @@ export interface KeyhushOptions extends Served {
   readonly unsent?: Unsent | undefined
   /** the same for bodies on their way */
   readonly bodies?: Unsent | undefined
+  /** event streams, and batches of changes that are being read; shared as these */
+  readonly streams?: Streams | undefined
+  readonly batches?: Batches | undefined
   /**
    * What instant lookups are computed by, shared by the databases of one process. Default: its own.
    * The caller closes it, once no request is under way.
@@ -82,10 +87,11 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     readiness.fail()
     onTrap(error)
   }
-  const surroundings = { epochs, readiness, unsent, rate, trapped }
+  const { most } = Connections.of(app.server)
+  const { batches = new Batches(), streams = new Streams(most) } = options
+  const surroundings = { epochs, readiness, unsent, rate, batches, trapped }
 
-  Connections.of(app.server)
-  takeBodies(app, options.bodies ?? new Unsent())
+  takeBodies(app, options.bodies ?? new Unsent().watch(app))
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
 
   const routes = app as unknown as Routes
@@ -115,7 +121,7 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     if (updatable.folding !== undefined) {
       updatable.folding.onFailure = error => app.log.error({ err: error }, 'cannot fold edits into openings')
     }
-    eventsRoute(app, updatable)
+    eventsRoute(app, updatable, streams)
     fenceRoute(routes, surroundings, updatable)
     publishRoutes(routes, surroundings, updatable, publisherKeys)
   }

@@ -7,8 +7,8 @@ import type { Foundation } from '../living/databases.js'
 import type { Asked, Reply } from '../living/servers.js'
 import { OTHER_PUBLISHER } from './keys.js'
 
-/** Heartbeats of event streams would come by the machine's clock. The world has its own (servers.ts). */
-const HEARTBEAT_MILLISECONDS = 15_000
+/** Heartbeats of event streams, some each second, would come by the machine's clock. The world has its own (servers.ts). */
+const HEARTBEAT_MILLISECONDS = 1000
 
 /** An app whose database can be replaced. */
 interface Mounted {

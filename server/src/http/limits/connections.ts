@@ -5,13 +5,22 @@ import { readFileSync } from 'node:fs'
 import type { Server, ServerResponse } from 'node:http'
 import { createServer, type IncomingMessage, type RequestListener, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
+import { getHeapStatistics } from 'node:v8'
+import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
+import { Shares } from './shares.js'
 
 const SECOND = 1000
 const KIB = 1024
 
 /** For files, a database, threads and the port of figures; but never more than half of what there is. */
 const ROOM = 256
+
+/** What a connection takes of the heap, with a request under way: 31 kB, measured. All take half of the heap at most. */
+const HEAP_OF_CONNECTION = 32 * KIB
+
+/** Taken beyond the bound until it is known whose connections they are: as many as come in one turn of the loop. */
+const MOST_AT_ONCE = 128
 
 /** The log gets a line when connections begin to be refused, and then at most one in this time. */
 const TOLD_EVERY_MILLISECONDS = 60 * SECOND
@@ -28,7 +37,7 @@ const LINGER_MILLISECONDS = SECOND
  */
 export function boundedServer(handler: RequestListener): Server {
   const options = {
-    maxHeaderSize: 8 * KIB, // by itself 16
+    maxHeaderSize: 4 * KIB, // by itself 16
     requireHostHeader: false, // Node would answer by itself, behind what the connection has under way
     requestTimeout: 30 * SECOND, // until a request has arrived whole
     headersTimeout: 30 * SECOND, // by itself a minute, and of the two Node takes the longer one for a body
@@ -45,11 +54,12 @@ export interface ConnectionsOptions {
   readonly now?: (() => number) | undefined
 }
 
-/** How many connections this process may have, by what Linux says of it; undefined where nothing does, or it says there is no limit. */
-export function mostConnections(limits = ownLimits()): number | undefined {
+/** How many connections this process may have, by its heap, and by its open files where Linux says how many it may have. */
+export function mostConnections(limits = ownLimits(), heap = getHeapStatistics().heap_size_limit): number {
+  const ofHeap = Math.floor(heap / 2 / HEAP_OF_CONNECTION)
   const [, soft] = /^Max open files\s+(\d+)/m.exec(limits) ?? []
-  if (soft === undefined) return undefined
-  return Math.max(Number(soft) - ROOM, Math.floor(Number(soft) / 2))
+  if (soft === undefined) return ofHeap
+  return Math.min(ofHeap, Math.max(Number(soft) - ROOM, Math.floor(Number(soft) / 2)))
 }
 
 function ownLimits(): string {
@@ -62,9 +72,16 @@ function ownLimits(): string {
 
 const known = new WeakMap<Server, Connections>()
 
+/** The connections of a network: without and with a request under way, those first that have been so for longest. */
+interface OfNetwork {
+  readonly network: string
+  readonly idle: Set<Socket>
+  readonly busy: Set<Socket>
+}
+
 /** The connections of a server: bounded, and counted whatever answers them. */
 export class Connections {
-  /** connections that were refused */
+  /** connections that were refused, or closed for others */
   refused = 0
   /** requests that came, whatever they were answered, or whether they were */
   requests = 0
@@ -72,9 +89,14 @@ export class Connections {
   pipelined = 0
   /** what came and was no request */
   broken = 0
-  /** called now and then with the number of refused connections */
+  /** called now and then with the number of these */
   tell: (refused: number) => void = () => {}
-  readonly #open = new Set<Socket>()
+  readonly most: number
+  readonly #shares: Shares
+  readonly #open = new Map<Socket, OfNetwork>()
+  readonly #networks = new Map<string, OfNetwork>()
+  readonly #now: () => number
+  #toldAt = Number.NEGATIVE_INFINITY
   /** the reply of the request under way */
   readonly #answering = new WeakMap<Socket, ServerResponse>()
   #isClosing = false
@@ -84,13 +106,24 @@ export class Connections {
     return known.get(server) ?? new Connections(server, options)
   }
 
-  private constructor(server: Server, options: ConnectionsOptions) {
+  private constructor(
+    server: Server,
+    { most = Number.POSITIVE_INFINITY, now = () => performance.now() }: ConnectionsOptions,
+  ) {
     known.set(server, this)
-    this.#boundNumber(server, options)
+    this.most = most
+    this.#shares = new Shares(most)
+    this.#now = now
+    if (most < Number.POSITIVE_INFINITY) server.maxConnections = most + MOST_AT_ONCE
+    server.on('drop', () => this.#refuse())
     server.on('connection', (socket: Socket) => {
-      if (this.#isClosing) socket.destroy()
-      this.#open.add(socket)
-      socket.once('close', () => this.#open.delete(socket))
+      const network = networkOf(socket.remoteAddress ?? '')
+      if (this.#isClosing || !this.#hasPlace(network)) {
+        socket.destroy()
+        return
+      }
+      this.#enter(socket, network)
+      socket.once('close', () => this.#leave(socket))
       this.#stopParsing(socket)
     })
     const handlers = server.listeners('request')
@@ -106,7 +139,7 @@ export class Connections {
   /** From now on a connection ends when nothing is under way on it. Node leaves open those that have brought nothing. */
   close(): void {
     this.#isClosing = true
-    for (const socket of this.#open) if (!this.#answering.has(socket)) socket.destroy()
+    for (const socket of this.#open.keys()) if (!this.#answering.has(socket)) socket.destroy()
   }
 
   /** Replies to what is not HTTP, or did not arrive in time, unless a reply is on its way. It has no log line: the error holds the bytes. */
@@ -128,16 +161,62 @@ export class Connections {
     socket.once('close', () => clearTimeout(timer))
   }
 
-  #boundNumber(server: Server, { most, now = () => performance.now() }: ConnectionsOptions): void {
-    if (most === undefined) return
-    let toldAt = Number.NEGATIVE_INFINITY
-    server.maxConnections = most
-    server.on('drop', () => {
-      this.refused++
-      if (now() - toldAt < TOLD_EVERY_MILLISECONDS) return
-      toldAt = now()
-      this.tell(this.refused)
-    })
+  /** Whether there is a place for one more of `network`. If not, one is closed for it, if there is one that has to give way. */
+  #hasPlace(network: string): boolean {
+    if (this.#shares.fitsAll(1)) return true
+    this.#refuse()
+    const socket = this.#leastNeeded(network)
+    if (socket === undefined) return false
+    socket.destroy()
+    this.#leave(socket)
+    return true
+  }
+
+  /**
+   * 1. An idle one of the heaviest network that will still have as many as `network`.
+   * 2. One with a request under way, of a network that has more than half of all: it may be a proxy, or one party.
+   * 3. An idle one of `network` itself.
+   */
+  #leastNeeded(network: string): Socket | undefined {
+    const shares = this.#shares
+    const heavier = shares.above(shares.of(network) + 1).map(other => this.#networks.get(other)!)
+    const byWeight = heavier.sort((a, b) => shares.of(b.network) - shares.of(a.network))
+    const [idle] = byWeight.find(({ idle }) => idle.size > 0)?.idle ?? []
+    const [busy] = byWeight.find(other => shares.of(other.network) > this.most / 2)?.busy ?? []
+    const [own] = this.#networks.get(network)?.idle ?? []
+    return idle ?? busy ?? own
+  }
+
+  #refuse(): void {
+    this.refused++
+    const now = this.#now()
+    if (now - this.#toldAt < TOLD_EVERY_MILLISECONDS) return
+    this.#toldAt = now
+    this.tell(this.refused)
+  }
+
+  #enter(socket: Socket, network: string): void {
+    const ofNetwork = this.#networks.get(network) ?? { network, idle: new Set(), busy: new Set() }
+    this.#networks.set(network, ofNetwork)
+    ofNetwork.idle.add(socket)
+    this.#open.set(socket, ofNetwork)
+    this.#shares.add(network, 1)
+  }
+
+  #leave(socket: Socket): void {
+    const ofNetwork = this.#open.get(socket)
+    if (ofNetwork === undefined) return
+    const { network, idle, busy } = ofNetwork
+    this.#open.delete(socket)
+    idle.delete(socket)
+    busy.delete(socket)
+    this.#shares.add(network, -1)
+    if (this.#shares.of(network) === 0) this.#networks.delete(network)
+  }
+
+  #move(socket: Socket, from: 'idle' | 'busy', to: 'idle' | 'busy'): void {
+    const ofNetwork = this.#open.get(socket)
+    if (ofNetwork?.[from].delete(socket)) ofNetwork[to].add(socket)
   }
 
   /**
@@ -177,8 +256,10 @@ export class Connections {
     }
     if (isInChunks(request)) response.shouldKeepAlive = false
     this.#answering.set(socket, response)
+    this.#move(socket, 'idle', 'busy')
     response.once('close', () => {
       this.#answering.delete(socket)
+      this.#move(socket, 'busy', 'idle')
       if (this.#isClosing) socket.destroySoon()
     })
     return true
@@ -195,7 +276,7 @@ function refusalOfBroken(code: string | undefined): Refusal {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new Refusal('bad_request', 'the request came too slowly', 408)
     case 'HPE_HEADER_OVERFLOW':
-      return new Refusal('bad_request', 'expected at most 100 headers and 8 KiB of them, got more', 431)
+      return new Refusal('bad_request', 'expected at most 100 headers and 4 KiB of them, got more', 431)
     default:
       return new Refusal('bad_request', 'the request is not well-formed HTTP')
   }

@@ -3,9 +3,9 @@
 
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import { whenOver } from './connections.js'
+import { networkOfRequest, Shares } from './shares.js'
 
 export interface UnsentOptions {
   /** in all; default 256 MiB */
@@ -22,34 +22,34 @@ const LEAST_BYTES_PER_MILLISECOND = 16
 const SWEEP_MILLISECONDS = 5000
 
 interface Standing {
-  readonly bytes: number
+  bytes: number
   readonly socket: Socket
   readonly network: string
   /** how long it may be due */
   readonly milliseconds: number
+  /** since when it has been due */
+  begun: number
+  /** what had moved over its connection when it was last seen to have moved, and when that was */
+  moved: number
+  movedAt: number
   /** given back */
   over: boolean
 }
 
-/** The network of a connection, which nearly all its requests have in common. */
-const networks = new WeakMap<Socket, { readonly ip: string; readonly network: string }>()
-
 export class Unsent {
-  readonly #most: number
+  readonly #shares: Shares
   readonly #patience: number
-  /** those that the connection is to take or bring, and since when; oldest first */
-  readonly #due = new Map<Standing, number>()
-  #bytes = 0
-  readonly #ofNetwork = new Map<string, number>()
+  /** those that the connection is to take or bring; first what has stood still for longest */
+  readonly #due = new Set<Standing>()
 
   constructor({ total = 256 * MIB, patienceMilliseconds = 5000 }: UnsentOptions = {}) {
-    this.#most = total
+    this.#shares = new Shares(total)
     this.#patience = patienceMilliseconds
   }
 
   /** Reserved at the moment. */
   get bytes(): number {
-    return this.#bytes
+    return this.#shares.sum
   }
 
   /**
@@ -69,97 +69,126 @@ export class Unsent {
     return () => this.#begin(standing)
   }
 
-  /** The same for a body that is about to come, until it is here. */
-  reserveBody(request: FastifyRequest, bytes: number): void {
+  /**
+   * The same for a body, until it is here. To be called before it is read; the returned function reserves for what has come, and gives all
+   * back when it throws.
+   */
+  reserveBody(request: FastifyRequest): (bytes: number) => void {
     const refusal = 'too many bytes of requests have not arrived yet; try again later'
-    const standing = this.#reserve(request, bytes, bytes, refusal)
-    request.raw.on('close', () => this.#release(standing)) // read, or its connection is gone
-    this.#begin(standing)
+    let standing: Standing | undefined
+    return bytes => {
+      if (standing !== undefined) {
+        this.#grow(standing, bytes, refusal)
+        return
+      }
+      const begun = this.#reserve(request, bytes, bytes, refusal)
+      request.raw.on('close', () => this.#release(begun)) // read, or its connection is gone
+      this.#begin(begun)
+      standing = begun
+    }
   }
 
   /** Ends connections that are too slow, until the app closes. */
   watch(app: FastifyInstance): this {
-    const sweep = setInterval(() => this.hangUpOnSlow(), SWEEP_MILLISECONDS).unref()
+    const sweep = setInterval(() => this.sweep(), SWEEP_MILLISECONDS).unref()
     app.addHook('onClose', async () => clearInterval(sweep))
     return this
   }
 
-  /** Ends connections below the least rate, whether others need their room or not. `now`: monotonic, milliseconds. */
-  hangUpOnSlow(now = performance.now()): void {
-    for (const [standing, since] of this.#due) {
-      if (now - since < GRACE_MILLISECONDS) return
-      if (now - since >= standing.milliseconds) this.#hangUp(standing)
+  /** Ends connections below the least rate, whether others need their room or not, and sees which have moved. `now`: monotonic, milliseconds. */
+  sweep(now = performance.now()): void {
+    for (const standing of [...this.#due]) {
+      if (now - standing.begun >= standing.milliseconds) this.#hangUp(standing)
+      else this.#look(standing, now)
     }
   }
 
   #reserve(request: FastifyRequest, bytes: number, length: number, refusal: string): Standing {
-    const { ip, raw } = request
-    const { socket } = raw
-    let known = networks.get(socket)
-    // There is no address where the peer has reset its connection, or the server listens at a path.
-    if (known === undefined || known.ip !== ip) {
-      known = { ip, network: networkOf(ip) }
-      networks.set(socket, known)
-    }
-    const { network } = known
-    this.#makeRoom(bytes, network)
-    const ofNetwork = this.#ofNetwork.get(network) ?? 0
-    if (exceeds(ofNetwork, bytes, this.#most / 2) || exceeds(this.#bytes, bytes, this.#most)) {
+    const network = networkOfRequest(request)
+    if (!this.#hasRoom(bytes, network)) throw new Refusal('rate_limited', refusal)
+    const milliseconds = GRACE_MILLISECONDS + length / LEAST_BYTES_PER_MILLISECOND
+    const { socket } = request.raw
+    this.#shares.add(network, bytes)
+    return { bytes, socket, network, milliseconds, begun: 0, moved: 0, movedAt: 0, over: false }
+  }
+
+  #grow(standing: Standing, bytes: number, refusal: string): void {
+    if (standing.over) return // hung up on
+    this.#due.delete(standing) // it is not to make room for itself
+    if (!this.#hasRoom(bytes, standing.network)) {
+      this.#release(standing)
       throw new Refusal('rate_limited', refusal)
     }
-    const milliseconds = GRACE_MILLISECONDS + length / LEAST_BYTES_PER_MILLISECOND
-    const standing: Standing = { bytes, socket, network, milliseconds, over: false }
-    this.#add(standing, bytes)
-    return standing
+    standing.bytes += bytes
+    this.#shares.add(standing.network, bytes)
+    this.#due.add(standing)
+    this.#look(standing, performance.now())
   }
 
   #begin(standing: Standing): void {
-    if (!standing.over) this.#due.set(standing, performance.now())
+    if (standing.over) return
+    const now = performance.now()
+    Object.assign(standing, { begun: now, movedAt: now, moved: movedOver(standing.socket) })
+    this.#due.add(standing)
   }
 
   #release(standing: Standing): void {
     if (standing.over) return
     standing.over = true
     this.#due.delete(standing)
-    this.#add(standing, -standing.bytes)
+    this.#shares.add(standing.network, -standing.bytes)
   }
 
-  #add({ network }: Standing, bytes: number): void {
-    this.#bytes += bytes
-    const ofNetwork = (this.#ofNetwork.get(network) ?? 0) + bytes
-    if (ofNetwork === 0) this.#ofNetwork.delete(network)
-    else this.#ofNetwork.set(network, ofNetwork)
+  /** Since when it has stood still. What has moved goes behind all others. */
+  #look(standing: Standing, now: number): number {
+    const moved = movedOver(standing.socket)
+    if (moved !== standing.moved) {
+      Object.assign(standing, { moved, movedAt: now })
+      this.#due.delete(standing)
+      this.#due.add(standing)
+    }
+    return standing.movedAt
   }
 
   /**
-   * Ends connections while there is no room for `needed` bytes. First those that have stood still for too long. Then, oldest first, those
-   * of the network that has most, as long as it has more than `network` will have.
+   * Whether there is room for `needed` bytes. If not, it ends connections: at the bound of `network`, its own that stand still; at the bound
+   * of all, what stands still, and then what is of networks that have most.
    */
-  #makeRoom(needed: number, network: string): void {
-    const isFull = () => this.#bytes + needed > this.#most
-    for (const [standing, since] of this.#due) {
-      if (!isFull() || performance.now() - since < this.#patience) break
-      this.#hangUp(standing)
-    }
-    if (!isFull()) return
-    // Looked up once, for there may be tens of thousands of connections.
-    const most = (this.#ofNetwork.get(network) ?? 0) + needed
-    const heavy = new Map<string, Standing[]>()
-    for (const [other, bytes] of this.#ofNetwork) if (bytes > most) heavy.set(other, [])
-    if (heavy.size === 0) return
-    for (const standing of this.#due.keys()) heavy.get(standing.network)?.push(standing)
-    for (const queue of heavy.values()) queue.reverse()
-    while (isFull()) {
-      const [heaviest, queue] = this.#heaviestOf(heavy)
-      const oldest = (this.#ofNetwork.get(heaviest) ?? 0) > most ? queue.pop() : undefined
-      if (oldest === undefined) return
-      this.#hangUp(oldest)
+  #hasRoom(needed: number, network: string): boolean {
+    const shares = this.#shares
+    const fitsNetwork = () => shares.fitsNetwork(network, needed)
+    const fitsAll = () => shares.fitsAll(needed)
+    if (!fitsNetwork()) this.#endStill(fitsNetwork, other => other === network)
+    if (!fitsNetwork()) return false
+    const fair = shares.fairFor(network)
+    if (!fitsAll()) this.#endStill(fitsAll, other => shares.of(other) > fair)
+    if (!fitsAll()) this.#endHeaviest(needed, network)
+    return fitsAll()
+  }
+
+  /** Ends what has stood still for too long, of these networks, until it `fits`. */
+  #endStill(fits: () => boolean, isOf: (network: string) => boolean): void {
+    const now = performance.now()
+    for (const standing of this.#due) {
+      if (fits() || now - standing.movedAt < this.#patience) return
+      if (isOf(standing.network) && now - this.#look(standing, now) >= this.#patience) this.#hangUp(standing)
     }
   }
 
-  #heaviestOf(queues: ReadonlyMap<string, Standing[]>): [string, Standing[]] {
-    const bytesOf = ([network]: [string, Standing[]]) => this.#ofNetwork.get(network) ?? 0
-    return [...queues].reduce((a, b) => (bytesOf(b) > bytesOf(a) ? b : a))
+  /** Ends, of the network that has most, what has stood still for longest, while it has more than `network` will have. */
+  #endHeaviest(needed: number, network: string): void {
+    const most = this.#shares.of(network) + needed
+    const heavy = new Map(this.#shares.above(most).map(other => [other, [] as Standing[]]))
+    if (heavy.size === 0) return
+    // Looked up once, for there may be tens of thousands of connections.
+    for (const standing of this.#due) heavy.get(standing.network)?.push(standing)
+    for (const queue of heavy.values()) queue.reverse()
+    while (!this.#shares.fitsAll(needed)) {
+      const heaviest = this.#shares.heaviestOf(heavy.keys())
+      const first = this.#shares.of(heaviest) > most ? heavy.get(heaviest)!.pop() : undefined
+      if (first === undefined) return
+      this.#hangUp(first)
+    }
   }
 
   #hangUp(standing: Standing): void {
@@ -168,6 +197,11 @@ export class Unsent {
   }
 }
 
-function exceeds(standing: number, added: number, most: number): boolean {
-  return standing > 0 && standing + added > most
+/**
+ * Bytes that have come over a connection, or left over it. Node counts a long reply as written at once: libuv's queue says how much of it
+ * has not left, and Node's own timeouts look there, too.
+ */
+function movedOver(socket: Socket): number {
+  const { _handle } = socket as { _handle?: { readonly writeQueueSize?: number } | null }
+  return socket.bytesRead + socket.bytesWritten - (_handle?.writeQueueSize ?? 0)
 }

@@ -1,58 +1,87 @@
 // GET /v1/events: a line when there is a new epoch that clients can use, and every 15 seconds. Every reader gets the same lines.
 
 import { Readable } from 'node:stream'
-import { encodeEvent, type NewestEvent } from '@keyhush/protocol'
+import { encodeEvent } from '@keyhush/protocol'
 import type { FastifyInstance } from 'fastify'
-import { networkOf } from '../../base/address.js'
-import { Refusal } from '../../base/refusal.js'
+import { Pace } from '../../base/pace.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
+import type { Streams } from '../limits/streams.js'
 
 const HEARTBEAT_MILLISECONDS = 15_000
-const MOST_STREAMS = 10_000
 
-/** For one network (IPv4 /24, IPv6 /48): an office, or one party that wants them all. */
-const MOST_OF_NETWORK = 256
+/** Each stream belongs to one of so many groups, whose heartbeats come one after the other. */
+const GROUPS = 15
 
-export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase): void {
-  const streams = new Set<Readable>()
-  const ofNetwork = new Map<string, number>()
-  const newest = (): NewestEvent => updatable.told.manifest
-  const tell = (event: NewestEvent) => {
-    const line = Buffer.from(encodeEvent(event))
-    for (const stream of streams) {
+export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase, ofProcess: Streams): void {
+  const groups = Array.from({ length: GROUPS }, () => new Set<Readable>())
+  let [beats, wanted, isClosing] = [0, 0, false]
+  const newest = () => Buffer.from(encodeEvent(updatable.told.manifest))
+  /** as of now, whenever a round began: no stream goes back to an epoch before */
+  let line = newest()
+  const tell = (group: Set<Readable>) =>
+    forEachInSlices(group, stream => {
       // A client that does not read gets no more. It finds the stream silent and opens another.
       if (stream.readableLength < 100 * line.length) stream.push(line)
-    }
+    })
+  /** A smallest one; of several, the one that has had its heartbeat last. */
+  const nextGroup = () => {
+    const lastFirst = groups.map((_, i) => groups.at((beats - 1 - i) % GROUPS)!)
+    return lastFirst.reduce((a, b) => (b.size < a.size ? b : a))
+  }
+  /** One round at a time. If there are newer epochs at its end, all get the newest in another. */
+  const announce = async () => {
+    wanted++
+    if (wanted > 1) return
+    let begun: number
+    do {
+      begun = wanted
+      for (const group of groups) await tell(group)
+    } while (begun < wanted)
+    wanted = 0
   }
   const { databaseId } = updatable
-  const stopListening = updatable.listen(event => tell({ databaseId, ...event }))
-  const heartbeat = setInterval(() => tell(newest()), HEARTBEAT_MILLISECONDS).unref()
+  const stopListening = updatable.listen(event => {
+    line = Buffer.from(encodeEvent({ databaseId, ...event }))
+    void announce()
+  })
+  const beat = () => {
+    line = newest()
+    void tell(groups[beats++ % GROUPS]!)
+  }
+  const heartbeat = setInterval(beat, HEARTBEAT_MILLISECONDS / GROUPS).unref()
   app.addHook('preClose', async () => {
     stopListening()
     clearInterval(heartbeat)
-    for (const stream of streams) stream.push(null)
+    isClosing = true
+    for (const group of groups) {
+      await forEachInSlices(group, stream => {
+        group.delete(stream) // it is told nothing more
+        stream.push(null)
+      })
+    }
   })
 
   app.get('/v1/events', async (request, reply) => {
     reply.header('cache-control', 'no-store, no-transform').type('application/x-ndjson')
     // For HEAD, a stream would have no reader to end it.
     if (request.method === 'HEAD') return reply.send(Readable.from([]))
-    const network = networkOf(request.ip)
-    const before = ofNetwork.get(network) ?? 0
-    // The other half of all connections is for lookups.
-    const most = Math.min(MOST_STREAMS, (app.server.maxConnections || Number.POSITIVE_INFINITY) / 2)
-    if (streams.size >= most || before >= MOST_OF_NETWORK)
-      throw new Refusal('rate_limited', 'too many event streams are open; try again later')
     const stream = new Readable({ read() {} })
-    streams.add(stream)
-    ofNetwork.set(network, before + 1)
-    stream.once('close', () => {
-      streams.delete(stream)
-      const left = ofNetwork.get(network)! - 1
-      if (left === 0) ofNetwork.delete(network)
-      else ofNetwork.set(network, left)
-    })
-    stream.push(encodeEvent(newest()))
+    ofProcess.add(request, stream)
+    const group = nextGroup()
+    if (!isClosing) group.add(stream)
+    stream.once('close', () => group.delete(stream))
+    stream.push(newest())
+    if (isClosing) stream.push(null)
     return reply.send(stream)
   })
+}
+
+/** Node writes what is pushed before its next tick is over, so a slice has to wait for that. */
+async function forEachInSlices(streams: Set<Readable>, call: (stream: Readable) => void): Promise<void> {
+  const pace = new Pace()
+  for (const stream of streams) {
+    call(stream)
+    await new Promise<void>(resolve => process.nextTick(resolve))
+    await pace.turn()
+  }
 }

@@ -1,7 +1,7 @@
 // What publishers use: POST /v1/epochs, POST /v1/signatures, and GET /v1/epochs/<E> to find out how far a server is. The first two
 // exist only if the operator named a publisher's key. A batch may be long, so its signature is verified before its body is read.
 
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders } from 'node:http'
 import {
   BATCH_SIGNATURE_HEADER,
   type BatchSignature,
@@ -21,7 +21,6 @@ import { parseMembers } from '../../base/json.js'
 import { epochUnknown, Refusal, readMessage } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
 import { bytesOf, numberOf } from '../binary.js'
-import { whenOver } from '../limits/connections.js'
 import { WEIGHTS } from '../limits/rate.js'
 import type { Routes, Surroundings } from './types.js'
 
@@ -34,13 +33,10 @@ export const PUBLISHER_ROUTES = [EPOCHS, SIGNATURES] as const
 const MOST_BATCH_BYTES = 64 * 1024 * 1024
 const MOST_SIGNATURE_BYTES = 4096
 
-/** Bodies that are read at a time. The limit is needed because anybody who has seen a signed header can send it again. */
-const MOST_BATCHES_AT_ONCE = 4
-
 /** `publisherKeys`: 32 bytes each. Batches must be signed with one of them, and no other key's signatures are kept. */
 export function publishRoutes(
   app: Routes,
-  { readiness, rate, trapped }: Surroundings,
+  { readiness, rate, batches, trapped }: Surroundings,
   updatable: UpdatableDatabase,
   publisherKeys: readonly Uint8Array[],
 ): void {
@@ -54,8 +50,6 @@ export function publishRoutes(
   updatable.onFailure = trapped
   if (publisherKeys.length === 0) return
 
-  // The other operator keeps every signed header that it was sent, and can replay it: those are counted apart from the next batch.
-  const underWay = { next: new Map<IncomingMessage, number>(), others: new Map<IncomingMessage, number>() }
   /** what is signed, once it is verified: it takes long */
   const verified = new WeakMap<FastifyRequest, BatchSignature>()
   const beforeBatch = async (request: FastifyRequest, reply: FastifyReply) => {
@@ -64,14 +58,10 @@ export function publishRoutes(
     verified.set(request, signed)
     readiness.check()
     const isNext = toHex(signed.previousManifest) === updatable.answerable().at(-1)!.manifestHash
-    const uploads = underWay[isNext ? 'next' : 'others']
-    if (uploads.size >= MOST_BATCHES_AT_ONCE) makePlace(uploads)
-    const { raw } = request
-    uploads.set(raw, raw.socket.bytesRead)
-    whenOver(reply, () => uploads.delete(raw))
+    batches.add(request, reply, isNext)
   }
-  const batches = { bodyLimit: MOST_BATCH_BYTES, config: { boundsBodies: true as const }, onRequest: beforeBatch }
-  app.post(EPOCHS, batches, async (request, reply) => {
+  const options = { bodyLimit: MOST_BATCH_BYTES, config: { boundsBodies: true as const }, onRequest: beforeBatch }
+  app.post(EPOCHS, options, async (request, reply) => {
     try {
       const isLate = (request.query as { late?: unknown }).late === '1'
       const status = await updatable.publish(bytesOf(request.body), verified.get(request), isLate)
@@ -95,19 +85,6 @@ export function publishRoutes(
     await updatable.addSignature(signature)
     return reply.header('cache-control', 'no-store').send(signature as never)
   })
-}
-
-/**
- * Hangs up on the batch of which least has arrived, probably a copied header without a body. Throws a `rate_limited` Refusal if all
- * have arrived. `uploads`: the bytes of each connection when its header had arrived.
- */
-function makePlace(uploads: Map<IncomingMessage, number>): void {
-  const coming = [...uploads].filter(([{ complete }]) => !complete)
-  if (coming.length === 0) throw new Refusal('rate_limited', 'too many batches are being verified; try again later')
-  const brought = ([{ socket }, before]: [IncomingMessage, number]) => socket.bytesRead - before
-  const [least] = coming.reduce((a, b) => (brought(b) < brought(a) ? b : a))
-  uploads.delete(least)
-  least.socket.destroy()
 }
 
 function readSignature(body: Uint8Array): SignatureInfo {

@@ -2,6 +2,7 @@
 
 import type { FastifyPluginCallbackTypebox } from '@fastify/type-provider-typebox'
 import type { Epochs } from '../../database/epochs.js'
+import type { Batches } from '../limits/batches.js'
 import type { RateLimit } from '../limits/rate.js'
 import type { Unsent } from '../limits/unsent.js'
 import type { Readiness } from '../readiness.js'
@@ -11,6 +12,7 @@ export interface Surroundings {
   readonly readiness: Readiness
   readonly unsent: Unsent
   readonly rate: RateLimit
+  readonly batches: Batches
   /** The core has failed in a way that leaves its memory in doubt. Nothing is answered after that. */
   readonly trapped: (error: Error) => void
 }
