@@ -1,7 +1,4 @@
-// Which options there are, and where.
-
-import type { OpenOptions } from './options.js'
-import type { ProofsPackages } from './scheme/kinds.js'
+// Which options `open()` has (options.ts), and where else each is one.
 
 const COLUMNS = { instant: 0, native: 1, estimate: 2, fakeMap: 3 } as const
 type Entry = keyof typeof COLUMNS
@@ -35,14 +32,14 @@ export const OPTIONS = {
   proofs: [0, 0, 1, 0],
   rollback: [0, 0, 0, 0],
   lookups: [0, 0, 0, 0],
-} as const satisfies Record<Exclude<keyof OpenOptions, keyof ProofsPackages>, Row>
+} as const satisfies Record<string, Row>
 
-type Name = keyof typeof OPTIONS
+export type OptionName = keyof typeof OPTIONS
 
 /** The names of the options that an entry has, too. */
 export type OptionOf<E extends Entry> = {
-  [N in Name]: (typeof OPTIONS)[N][(typeof COLUMNS)[E]] extends 1 ? N : never
-}[Name]
+  [N in OptionName]: (typeof OPTIONS)[N][(typeof COLUMNS)[E]] extends 1 ? N : never
+}[OptionName]
 
 /** The same, as values. */
 export function optionsOf(entry: Entry): string[] {

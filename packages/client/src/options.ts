@@ -7,7 +7,7 @@ import { UsageError } from './base/errors.js'
 import type { OnEvent } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import type { Normalize } from './lookup/keys.js'
-import { OPTIONS } from './option-table.js'
+import { OPTIONS, type OptionName } from './option-table.js'
 import type { Fetch } from './platform/environment.js'
 import { missingFor, type ProofsPackages } from './scheme/kinds.js'
 import { schemesFor } from './scheme/known.js'
@@ -234,10 +234,14 @@ export function isSameWish(a: Wishes, b: Wishes): boolean {
 /** `OpenWithOptions`, also for schemes that exist only in tests. */
 export type Options = Omit<OpenWithOptions, 'mode'> & { readonly mode?: string | undefined }
 
+/** An option without a row in the table does not compile, nor does a row without an option. */
+const ROWS: Record<Exclude<keyof OpenOptions, keyof ProofsPackages>, unknown> &
+  Record<Exclude<OptionName, keyof OpenOptions>, never> = OPTIONS
+
 /** Throws UsageError for unknown options. */
 export function checkOpenOptions(options: OpenOptions): void {
   checkOptions('open', options, ['fetch', 'store', ...PACKAGED])
-  checkNames('open', options, [...Object.keys(OPTIONS), ...PACKAGED])
+  checkNames('open', options, [...Object.keys(ROWS), ...PACKAGED])
   checkKeyGiven(options)
 }
 
