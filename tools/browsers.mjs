@@ -47,7 +47,11 @@ const WAIT_MS = process.env.KEYHUSH_WAIT_MILLISECONDS && Number(process.env.KEYH
 const patience = (protocolTimeout = WAIT_MS && 4 * WAIT_MS) =>
   protocolTimeout === undefined ? {} : { protocolTimeout }
 
-/** The path of an executable: one of `kinds`. */
+/**
+ * The path of an executable: one of `kinds`.
+ * @param {'chromium' | 'firefox' | 'webkit' | 'web view' | 'xvfb'} name
+ * @returns {Promise<string>}
+ */
 export async function findBrowser(name) {
   const kind = kinds[name]
   const named = process.env[kind.variable]
@@ -134,6 +138,13 @@ export const OTHER_HOST = 'another-host.test'
  * - `extensions`: Chromium takes extensions (`browser.installExtension`); Firefox always does
  * - `small`: Chromium saves memory as on a phone that has little
  * - `unwatched`: Chromium does not report requests to the driver, so that each takes a third less time
+ *
+ * @param {'chromium' | 'firefox'} name
+ * @param {{
+ *   profile?: string, preferences?: Readonly<Record<string, unknown>>, hosts?: readonly string[], extensions?: boolean,
+ *   protocolTimeout?: number, small?: boolean, unwatched?: boolean
+ * }} options
+ * @returns {Promise<import('puppeteer-core').Browser>}
  */
 export async function launchBrowser(
   name,

@@ -12,8 +12,27 @@ import { findBrowser } from './browsers.mjs'
 const SCRIPT_MILLISECONDS = 120_000
 
 /**
+ * @typedef {object} WebKitWindow
+ * @property {(url: string) => Promise<void>} goto
+ * @property {() => Promise<void>} reload
+ * @property {() => Promise<void>} back
+ * @property {<P extends unknown[], R>(work: (...parameters: P) => R | Promise<R>, ...parameters: P) => Promise<R>} evaluate runs a
+ *   function in the page; parameters and result are JSON
+ */
+
+/**
+ * A window whose page has a process of its own. `signal` stops the process, as iOS does to a page in the background, or lets it go on.
+ * @typedef {WebKitWindow & { signal(name: 'SIGSTOP' | 'SIGCONT'): void, kill(): Promise<void> }} OwnWindow
+ */
+
+/**
+ * Commands go to its first window.
+ * @typedef {WebKitWindow & { open(url: string): Promise<OwnWindow>, close(): Promise<void> }} WebKit
+ */
+
+/**
  * Starts WebKit with a fresh profile. The caller closes it.
- * @returns {Promise<import('./webkit.d.mts').WebKit>}
+ * @returns {Promise<WebKit>}
  */
 export async function launchWebKit() {
   const driverPath = await findBrowser('webkit')

@@ -17,7 +17,10 @@ export function titleOf(markdown, otherwise) {
   return heading?.replace(/\[([^\]]*)\]\([^)]*\)|[`\\*]/g, '$1').trim() ?? otherwise
 }
 
-/** Where the web shows the repository's files, if package.json names a repository. */
+/**
+ * Where the web shows the repository's files, if package.json names a repository.
+ * @param {{ repository?: string | { url: string } }} packageJson
+ */
 export function repositoryUrl({ repository }) {
   const url = typeof repository === 'string' ? repository : repository?.url
   return url

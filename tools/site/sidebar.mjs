@@ -15,6 +15,9 @@ export const groups = [
  * VitePress's side bars, by path: one for the documents, and one for each module of the reference.
  * - `pages`: `{ path, route, title }`
  * - `mentions`: paths in the order in which READMEs link them; the last mention of each counts
+ *
+ * @typedef {{ text: string, link?: string, items?: Item[] }} Item
+ * @returns {Record<string, Item[]>}
  */
 export function sidebarsOf(pages, mentions) {
   const documents = pages.filter(page => !page.path.startsWith('reference/') || isTop(page))
