@@ -5,6 +5,7 @@
 #[allow(dead_code)]
 mod decoders;
 
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -25,8 +26,11 @@ fn bytes_of(line: &str) -> Vec<u8> {
 }
 
 fn line_of(seed: &[u8]) -> String {
-    let digits: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{SEED}{digits}")
+    let mut line = String::from(SEED);
+    for byte in seed {
+        write!(line, "{byte:02x}").unwrap();
+    }
+    line
 }
 
 #[test]
