@@ -167,7 +167,7 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'B6',
     name: 'no other way is tried beside a late one',
     file: 'packages/client/src/lookup/pending.ts',
-    find: 'new Pace(link, body.length + replyBytes)',
+    find: 'new Pace(link, bytesOf(batch))',
     replace: 'new Pace(link, 1e9)',
     play: { file: 'beside-a-silent-server.test.ts', test: /^single, at least 2, one server silent: lookups/ },
     shows: /TimeoutError|expected \d+ to be less/,

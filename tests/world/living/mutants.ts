@@ -59,7 +59,8 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'packages/client/src/state/advancing.ts',
     find: 'hint.moveTo(step, directory)',
     replace: 'hint.moveTo(step, undefined)',
-    shows: /should be|condemned|different directories|two directories|contradicts itself|discarded: unreadable/,
+    shows:
+      /should be|condemned|different directories|two directories|contradicts itself|discarded: unreadable|keeps \d+ directories/,
   },
   {
     name: 'a key that was moved meanwhile is answered from its index',
@@ -123,7 +124,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'server/src/database/updatable.ts',
     find: "#begun(): void {\n    this.#newest.isCores = 'previous'",
     replace: '#begun(): void {',
-    shows: /condemned|TamperedError|should be/,
+    shows: /condemned|TamperedError|should be|internal/,
   },
   {
     name: 'the fence lets a version pass that it is beyond',
