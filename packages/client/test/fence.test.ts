@@ -186,6 +186,19 @@ describe('a new hint', () => {
     expect(await world.head()).toBeUndefined()
   })
 
+  test.each([A, B])(
+    "of two fences that of %s is away: open() fails with 'strict', and succeeds without",
+    async away => {
+      const world = new World()
+      world.network.misbehave[away] = hang(FENCE)
+      const options = { mode: 'single', collusion: 'tolerated', lookups: 20 } as const
+      const life = world.life()
+      const error = await life.failure(life.openIdle({ ...options, rollback: 'strict' }))
+      expect(error).toMatchObject({ code: 'network', retryable: true, server: away })
+      expect((await world.life().open(options)).mode).toBe('single')
+    },
+  )
+
   describe.each([
     ['no fence', 'none'],
     ['a full one', 'full'],

@@ -9,7 +9,7 @@ import { buildDatabase, type Database, someValues } from './support/database.js'
 import { laidOutAnew, nextEpoch } from './support/epochs.js'
 import { core, Harness, sameOnBoth } from './support/harness.js'
 import { edit, utf8 } from './support/living.js'
-import { A, B, type Network, on, problem } from './support/network.js'
+import { A, B, epochUnknown, type Network, on, problem } from './support/network.js'
 import { DAY, NOW, publisherKey, publishSigned, signatureOf, signedOnBoth } from './support/signed.js'
 import { World } from './support/world.js'
 
@@ -124,6 +124,29 @@ describe.each(MODES)('mode %s', (name, options) => {
     })
   }
 })
+
+test.each(
+  MODES.flatMap(([name, options]) => [KEY, {}].map(key => [name, key === KEY ? 'a' : 'no', options, key] as const)),
+)(
+  'mode %s, with %s key: what servers forget before its manifest is asked for is looked for anew',
+  async (_, _key, options, key) => {
+    const [second, third, fourth] = series('batch', 'batch', 'batch') as [Database, Database, Database]
+    const network = signedOnBoth(first)
+    const one = options.servers === undefined ? {} : { integrity: 'server' as const }
+    const { map, drive } = await opened(network, { ...options, ...one }, key)
+    publishSigned(network, second)
+    let isPublished = false
+    network.both(async ({ path }, genuine) => {
+      if (path !== '/v1/manifest?generation=1&epoch=2') return genuine
+      if (!isPublished) publishSigned(network, third, fourth)
+      isPublished = true
+      return epochUnknown(fourth.manifest)
+    })
+    await drive(map.sync())
+    expect(map.epoch).toBe(4)
+    await checkValues(drive, map, fourth)
+  },
+)
 
 describe('while a batch is not signed yet', () => {
   const [second] = series('batch') as [Database]

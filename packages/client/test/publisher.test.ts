@@ -570,7 +570,7 @@ describe('expiry', () => {
   const brief = { manifest: { expires: NOW + DAY } }
 
   /** A map whose clock can be set. */
-  async function dated(change: Partial<Contents> = brief, mode: 'full' | 'instant' = 'full') {
+  async function dated(change: Partial<Contents> = brief, mode: 'full' | 'instant' | 'local' = 'full') {
     const publishing = new Publishing(change)
     let seconds = 0
     const harness = new Harness(publishing.network)
@@ -610,6 +610,20 @@ describe('expiry', () => {
     expect((await harness.failure(map.at(3))).code).toBe('signature')
     expect(answers(publishing.network)).toBe(0)
   })
+
+  test.each(['full', 'instant', 'local'] as const)(
+    'mode %s: servers still show the epoch before, which lasts: the error says what has expired',
+    async mode => {
+      const { publishing, harness, map, pass } = await dated({}, mode)
+      publishing.publishSigned([edit(3, 'two..')], { expires: NOW + DAY })
+      await harness.drive(map.sync())
+      pass(DAY)
+      for (const call of [() => map.at(3), () => map.sync()]) {
+        const { code, message } = await harness.failure(call())
+        expect([code, message]).toEqual(['signature', expect.stringContaining('got 2, expired at')])
+      }
+    },
+  )
 
   test('of an epoch that a lookup follows to on its way, also one that runs out meanwhile: no record leaves', async () => {
     const { publishing, harness, map, pass } = await dated({})

@@ -139,7 +139,7 @@ class Look {
   readonly #looking: Looking
   readonly #signal: AbortSignal
   #views: readonly View[] = []
-  /** a server no longer has an epoch that it has shown */
+  /** an epoch that servers have shown cannot be had any more, for they are further on */
   #isForgotten = false
 
   constructor(following: Following, base: Agreed | undefined, looking: Looking, signal: AbortSignal) {
@@ -173,6 +173,7 @@ class Look {
     const replies = await askAll(links, { enough, patient }, this.#signal, ask)
     this.#views = links.flatMap((link, i) => (replies[i] === undefined ? [] : [{ link, info: replies[i] }]))
     const newest = publisher && (await this.#newestSigned(publisher))
+    if (this.#isForgotten && !isLast) return undefined // what was found instead is older
     const shown = newest?.shown ?? this.#agreed()
     const holders = shown === undefined ? [] : this.#holders(shown)
     if ((holders.length < enough || this.#isPast(publisher, shown)) && !isLast) return undefined
@@ -325,14 +326,19 @@ class Look {
     const order = shown.epoch % 2 === 0 ? holders : [...holders].reverse()
     const ask = async (link: Link, signal: AbortSignal) =>
       (await early.get(link)) ?? (await manifestOf(link, shown, this.#hashOf, signal))
+    let isPast = false
     const onFailed = (_link: Link, error: ServerError) => {
-      this.#isForgotten ||= error instanceof VersionError && (error.newest?.epoch ?? 0) > shown.epoch
+      isPast ||= error instanceof VersionError && (error.newest?.epoch ?? 0) > shown.epoch
     }
+    const asked = askOne(order, { onFailed }, this.#signal, ask).catch(error => {
+      this.#isForgotten ||= isPast
+      throw error
+    })
     // The first that is right: Hermes has no Promise.any.
     const right = [...early.values()].map(
       manifest => new Promise<Agreed>(resolve => manifest.then(found => found && resolve(found))),
     )
-    return await Promise.race([...right, askOne(order, { onFailed }, this.#signal, ask)])
+    return await Promise.race([...right, asked])
   }
 
   #forked({ epoch }: EpochInfo): ServersDisagreeError {
