@@ -55,16 +55,18 @@ export async function fuzz(args, bin) {
   return code === 0 ? 0 : 1
 }
 
+/** The inputs of a decoder's corpus. */
+export function corpusOf(name) {
+  const text = readFileSync(join(rustCore, 'fuzz/corpus', `${name}.hex`), 'utf8')
+  const lines = text.trimEnd().split('\n')
+  return lines.map(line => Buffer.from(line.replace(/^seed /, ''), 'hex'))
+}
+
 /** A folder with the inputs of a decoder's corpus, a file each. */
 function unpacked(name) {
   const folder = join(cache, 'fuzz-corpus', name)
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
-  const lines = readFileSync(join(rustCore, 'fuzz/corpus', `${name}.hex`), 'utf8')
-    .trimEnd()
-    .split('\n')
-  for (const [number, line] of lines.entries()) {
-    writeFileSync(join(folder, `${number}`), Buffer.from(line.replace(/^seed /, ''), 'hex'))
-  }
+  for (const [number, input] of corpusOf(name).entries()) writeFileSync(join(folder, `${number}`), input)
   return folder
 }

@@ -251,7 +251,9 @@ program
 
 program
   .command('get [keys...]')
-  .description('Look keys up, privately. Prints a line each: key, "found" and value, or "absent"; as JSON strings.')
+  .description(
+    'Look keys up, privately. Prints a line for each key: the key and "absent", or the key, "found" and its value. Keys and values are JSON strings.',
+  )
   .requiredOption('--servers <a,b>', `base URLs of 2 to ${MAX_SERVERS} servers`, commaSeparated)
   .option('--publisher-key <key>', 'accept only what this key signed: 64 hex digits or a file of them')
   .option('--stdin', 'read keys from standard input, one a line; eight are looked up at once, fewer are padded')

@@ -1,11 +1,11 @@
 // Holds copies of databases without WebAssembly to the WebAssembly core, and both to the vectors: partitions, directories and update
 // lists, genuine or not, have the same bytes and the same refusals.
 
-import { readFileSync } from 'node:fs'
 import type { DirectoryHandle, LocalCore, LocalHandle } from '@keyhush/wasm'
 import { concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { corpusOf } from '../../tools/fuzz.mjs'
 import { layoutHandle } from '../support/wasm.js'
 import { always, both, bytes, layouts, script, wasm } from './both.js'
 import { type Layout, partitionBytes, split } from './reference/layout.js'
@@ -13,11 +13,7 @@ import { type CoreVectors, readVectors, stream, type UpdateVectors } from './vec
 
 const updates = readVectors<UpdateVectors>('updates')
 const { directoryReading: reading } = readVectors<CoreVectors>('core')
-const corpus = (name: string) => {
-  const file = new URL(`../../rust-core/fuzz/corpus/${name}.hex`, import.meta.url)
-  const lines = readFileSync(file, 'utf8').trimEnd().split('\n')
-  return lines.map(line => hexToBytes(line.replace(/^seed /, '')))
-}
+const corpus = (name: string) => corpusOf(name).map(input => Uint8Array.from(input))
 
 const ID = stream('id', 16)
 const prints = Array.from({ length: 60 }, (_, i) => wasm.fingerprint(utf8ToBytes(`key ${i}`)))

@@ -23,10 +23,14 @@ const openStore = () =>
   Promise.reject(new StorageError('expected no store to be opened in mode instant; please report it'))
 const loadKeeping = () => Promise.reject(new Error('nothing is kept in mode instant'))
 
-/** Throws UsageError for options that mode `instant` does not have. `more` names the platform's own options. */
-export function checkInstantOptions(options: InstantWithOptions, more: readonly string[] = []): void {
+/** Throws UsageError for options that an entry does not have. `own`: those that it alone has. */
+export function checkInstantOptions(
+  entry: 'instant' | 'native',
+  options: InstantWithOptions,
+  own: readonly string[] = [],
+): void {
   checkOptions('open', options, ['fetch'])
-  checkNames('open', options, [...new Set([...optionsOf('native'), ...more])])
+  checkNames('open', options, [...optionsOf(entry), ...own])
   checkKeyGiven(options)
 }
 

@@ -4,7 +4,7 @@
 import { loadInstantCore, useInstantModule } from '@keyhush/wasm/instant'
 import { checkInstantOptions, type InstantWithOptions, openInstantWith } from './instant-with.js'
 import type { KeyhushMap } from './map.js'
-import { type OptionOf, optionsOf } from './option-table.js'
+import type { OptionOf } from './option-table.js'
 import type { OpenOptions } from './options.js'
 import type { Environment } from './platform/environment.js'
 
@@ -24,7 +24,7 @@ const loadCore = loadInstantCore as Environment['loadCore'] // asked for no othe
  * await map.getText('otter')
  */
 export async function open(options: InstantOptions): Promise<KeyhushMap> {
-  checkInstantOptions(options, optionsOf('instant'))
+  checkInstantOptions('instant', options)
   const { wasm, ...others } = options
   if (wasm !== undefined) useInstantModule(wasm)
   return await openInstantWith({ loadCore }, others)

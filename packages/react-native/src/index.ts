@@ -33,7 +33,7 @@ const loadCore = (async () => scriptCore) as Environment['loadCore']
  * await map.getText('otter')
  */
 export async function open(options: Options): Promise<KeyhushMap> {
-  checkInstantOptions(options, ['crypto'])
+  checkInstantOptions('native', options, ['crypto'])
   const { crypto = globalThis.crypto as Crypto | undefined, fetch = globalThis.fetch as Fetch, ...others } = options
   const servers = Array.isArray(options.servers) ? plain(options.servers) : options.servers
   const platform = { loadCore, pause, random: randomOf(crypto) }

@@ -1,5 +1,5 @@
 // Epochs as clients that are behind ask for them: manifests, what became of batches, and where the update lists are. Anybody may ask:
-// what each epoch needs little room for is in memory, and what is read from the store leaves it to the fence and the publisher.
+// what is small is in memory, and few reads of the store are under way at once, so that fence and publisher do not wait for them.
 
 import { decodeManifest, type EpochStatus, equalBytes, type Manifest, toHex } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'

@@ -64,13 +64,12 @@ interface Common {
   readonly heard: Heard
 }
 
-/** Pauses after a look that has not brought the map further, or only by a download. */
+/** The longest pause after a look, by what came of it; the first is FOLLOW_INTERVAL_MS, and each doubles by itself. */
 const LONGEST = {
   undecided: FOLLOW_UNDECIDED_INTERVAL_MS,
   'in vain': FOLLOW_LONGEST_INTERVAL_MS,
   download: FOLLOW_DOWNLOAD_INTERVAL_MS,
 }
-const FIRST = { undecided: FOLLOW_INTERVAL_MS, 'in vain': FOLLOW_INTERVAL_MS, download: FOLLOW_INTERVAL_MS }
 
 /** The looks that one server's lines cause. */
 class Lines {
@@ -80,8 +79,8 @@ class Lines {
   readonly #signal: AbortSignal
   /** what was announced since the last look began */
   #claim: NewestEvent | undefined
-  /** from one look to the next, by what came of it; each doubles by itself */
-  readonly #pauses = { ...FIRST }
+  /** missing: the first */
+  readonly #pauses = new Map<keyof typeof LONGEST, number>()
   #notBefore = Number.NEGATIVE_INFINITY
   working: Promise<void> | undefined
 
@@ -146,10 +145,14 @@ class Lines {
       const hasMoved = now?.bytes !== base.bytes
       isInVain &&= !hasMoved
       const outcome = made !== madeAnew ? 'download' : isInVain ? 'in vain' : 'undecided'
-      if (hasMoved && outcome !== 'download') Object.assign(this.#pauses, FIRST)
-      else if (isHeard) this.#pauses[outcome] = Math.min(2 * this.#pauses[outcome], LONGEST[outcome]) // else nobody else was asked
-      this.#notBefore = this.#link.environment.clock.now() + this.#pauses[outcome]
+      const isNearer = hasMoved && outcome !== 'download'
+      if (isNearer) this.#pauses.clear()
+      const before = this.#pauses.get(outcome) ?? FOLLOW_INTERVAL_MS
+      const doubles = isHeard && !isNearer // else nobody else was asked, or the pauses begin anew
+      const pause = doubles ? Math.min(2 * before, LONGEST[outcome]) : before
+      this.#pauses.set(outcome, pause)
+      this.#notBefore = this.#link.environment.clock.now() + pause
     }
-    return !isInVain || !this.#isNews(claim) || this.#pauses['in vain'] < LONGEST['in vain']
+    return !isInVain || !this.#isNews(claim) || this.#pauses.get('in vain') !== LONGEST['in vain']
   }
 }
