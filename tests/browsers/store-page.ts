@@ -291,6 +291,31 @@ const specials: Record<string, () => Promise<void>> = {
     await again.store.close()
   },
 
+  async 'a connection that is lost without a word, and a database that does not open at first: the write goes on'() {
+    const { store } = await filled()
+    const { transaction } = IDBDatabase.prototype
+    const factory = indexedDB
+    let lost: IDBDatabase | undefined
+    function failing(this: IDBDatabase, ...parameters: Parameters<typeof transaction>): IDBTransaction {
+      lost ??= this
+      if (this === lost) throw new DOMException('the connection is lost', 'InvalidStateError')
+      return transaction.apply(this, parameters)
+    }
+    let refusals = 1
+    const open = (...parameters: Parameters<IDBFactory['open']>) => {
+      if (refusals-- > 0) throw new DOMException('it is being deleted', 'UnknownError')
+      return factory.open(...parameters)
+    }
+    await replaced(IDBDatabase.prototype, 'transaction', { value: failing }, () =>
+      replaced(globalThis, 'indexedDB', { value: { open } }, async () => {
+        await store.commit(A.hintId, 3, bytes('effect 3', 20))
+      }),
+    )
+    expectEqual([lost === undefined, refusals], [false, -1])
+    expectEqual((await store.readHint(A.hintId)).entries.length, 4)
+    await store.close()
+  },
+
   async 'a newer version of the database in another tab is not held up, and is left alone'() {
     const { store } = await filled()
     const upgrading = indexedDB.open(DATABASE, SCHEMA_VERSION + 1)

@@ -2,17 +2,14 @@
 // kept and get one database after the other; each database has one of its own while it runs.
 
 import { createServer, MemoryStorage, UpdatableDatabase } from '@keyhush/server'
-import { slice } from '../../../server/dist/base/pace.js'
 import { PUBLISHER } from '../../support/publishing.js'
 import type { Foundation } from '../living/databases.js'
 import type { Asked, Reply } from '../living/servers.js'
+import '../pace.js'
 import { OTHER_PUBLISHER } from './keys.js'
 
 /** Heartbeats of event streams, some each second, would come by the machine's clock. The world has its own (servers.ts). */
 const HEARTBEAT_MILLISECONDS = 1000
-
-// Turns for others by the machine's clock would make a seed another life.
-slice.milliseconds = Number.POSITIVE_INFINITY
 
 /** An app whose database can be replaced. */
 interface Mounted {

@@ -29,7 +29,7 @@ export interface Mutant extends Bug {
 export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a half-made hint takes a delta twice',
-    seed: 4,
+    seed: 1,
     file: 'packages/client/src/scheme/tapir/preparation.ts',
     find: '() => this.#builder.update(list, before, after, commitments, contentHashes))',
     replace: `() => {
@@ -41,7 +41,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a pending batch for one server is made anew by the next tab, for the same record',
-    seed: 5,
+    seed: 1,
     mode: 'single',
     file: 'packages/client/src/scheme/core-state.ts',
     find: 'this.readBack(handle => handle.resume(pending))',
@@ -51,7 +51,7 @@ export const MUTANTS: readonly Mutant[] = [
     this.withdraw()
     this.query(indices)`,
     shows:
-      /is sent what was not stored|a second batch at one version|another claim than its own|refuses every change|condemned|outdated: generation/,
+      /is sent what was not stored|a second batch at one version|another claim than its own|the store refuses|condemned|outdated: generation/,
   },
   {
     name: 'the directory stays as it was',
@@ -136,7 +136,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'the fence does not hear of the claim behind a query',
-    seed: 19,
+    seed: 37,
     file: 'server/src/http/routes/answer.ts',
     find: 'return judge(claim).then(',
     replace: "return Promise.resolve('granted').then(",
@@ -219,6 +219,7 @@ export class Compiler {
           { find: '@keyhush/client/environment', replacement: source('packages/client/src/testing.ts') },
           { find: /^@keyhush\/client$/, replacement: source('packages/client/src/index.ts') },
           { find: '@keyhush/server', replacement: source('server/src/index.ts') },
+          { find: /^.*\/server\/dist\/(.*)\.js$/, replacement: source('server/src/$1.ts') },
         ],
       },
       plugins: [

@@ -14,6 +14,7 @@ import {
 } from '@keyhush/server'
 import { PUBLISHER } from '../../support/publishing.js'
 import type { Chance } from '../chance.js'
+import '../pace.js'
 import type { Foundation } from './databases.js'
 
 export interface Asked {

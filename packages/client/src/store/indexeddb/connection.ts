@@ -1,7 +1,6 @@
 // The connection to the database, transactions on it, and what their failures are called.
 
 import { openDB } from 'idb'
-import { ATTEMPTS } from '../../base/constants.js'
 import { StateMovedError, StateUnreadableError, StoreFullError, StoreUnavailableError } from '../store.js'
 import {
   DATABASE,
@@ -17,8 +16,11 @@ import {
 /** How long opening may take. A frozen tab that keeps its connection can hold up every later one for ever. */
 const OPENING_SECONDS = 3
 
-/** How long after a failed transaction it is known whether the connection is lost; and a database that is being deleted is gone then. */
-const LOST_MS = 500
+/**
+ * The pauses before a failed transaction is made once more, on a new connection. Browsers say late, or not at all, that one is lost; and
+ * while they delete a database, they do not open it.
+ */
+const PAUSES_MS = [500, 1000, 2000]
 
 /**
  * How long a transaction may wait for its turn. A page that stands still within one, for example because it shows alert(), holds up
@@ -34,6 +36,9 @@ function unlessIn(seconds: number, late: () => void): () => void {
   }, 1000)
   return () => clearInterval(timer)
 }
+
+/** The database itself has failed. */
+class DatabaseError extends StoreUnavailableError {}
 
 /** A connection that is opened when it is needed, and again when it was lost. `lost` is called then. */
 export class Connection {
@@ -63,19 +68,31 @@ export class Connection {
     begin: (database: Database) => Tx,
     work: (tx: Tx) => Promise<T>,
   ): Promise<T> {
-    let database: Database | undefined = await this.#open()
-    for (let attempt = 1; ; attempt++) {
-      const opened = this.#database
+    await this.#open()
+    for (let failures = 0; ; failures++) {
+      const opening = this.#database
       try {
-        const here = database ?? (await this.#open())
-        return await run(() => begin(here), work)
+        const database = await this.#open()
+        return await run(() => begin(database), work)
       } catch (error) {
-        if (attempt === ATTEMPTS || !(error instanceof StoreUnavailableError)) throw error
-        await new Promise<void>(resolve => setTimeout(resolve, LOST_MS)) // the transaction fails first
-        if (opened !== undefined && this.#database === opened) throw error
-        database = undefined
+        const pause = PAUSES_MS[failures]
+        const isLost = error instanceof DatabaseError || this.#database !== opening
+        if (pause === undefined || !isLost || !(error instanceof StoreUnavailableError)) throw error
+        await new Promise<void>(resolve => setTimeout(resolve, pause))
+        if (opening !== undefined && this.#database === opening) this.#leave(opening)
       }
     }
+  }
+
+  /** The next transaction opens a new connection. */
+  #leave(opening: Promise<Database>): void {
+    if (this.#database !== opening) return
+    this.#database = undefined
+    this.#lost()
+    void opening.then(
+      database => database.close(),
+      () => {},
+    )
   }
 
   async close(): Promise<void> {
@@ -87,11 +104,7 @@ export class Connection {
   async #open(): Promise<Database> {
     if (this.#closed) throw new StoreUnavailableError('this store is closed')
     if (this.#database === undefined) {
-      const lost = () => {
-        if (this.#database !== opening) return
-        this.#database = undefined
-        this.#lost()
-      }
+      const lost = () => this.#leave(opening)
       const opening = connect(lost)
       this.#database = opening
       opening.catch(lost)
@@ -124,10 +137,7 @@ function connect(lost: () => void): Promise<Database> {
           giveUp(new StoreUnavailableError('another tab keeps an older version of the state open; close it'))
         },
         // Another tab wants to delete or upgrade the database. It must not wait for this one.
-        blocking(_current, _wanted, event) {
-          ;(event.target as IDBDatabase).close()
-          lost()
-        },
+        blocking: lost,
         // The browser has closed the connection: site data was cleared, or a disk failed.
         terminated: lost,
       }),
@@ -211,7 +221,7 @@ async function asStoreError(error: unknown): Promise<Error> {
       cause: error,
     })
   }
-  return new StoreUnavailableError('IndexedDB is refused or has failed', { cause: error })
+  return new DatabaseError('IndexedDB is refused or has failed', { cause: error })
 }
 
 /** What the browser says of the site's quota. Some say nothing, and Chromium is too optimistic. */
