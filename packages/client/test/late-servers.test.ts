@@ -4,10 +4,14 @@
 import { INSTANT_PATH, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
+import { askAll } from '../src/servers/ask.js'
+import { Standing } from '../src/servers/standing.js'
+import type { Link, Links } from '../src/servers/transport.js'
 import type { OpenWithOptions } from '../src/testing.js'
-import { turns } from './support/clock.js'
+import { drive, ManualClock, turns, until } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { core, Harness, keyed, NAMES, sameOnBoth } from './support/harness.js'
+import { FakeLine } from './support/line.js'
 import { change, Living } from './support/living.js'
 import { among, SERVERS } from './support/many.js'
 import { A, B, bytesOf, drip, hang, late, type Misbehave, type Network, on, type Seen } from './support/network.js'
@@ -348,6 +352,23 @@ describe('memory', () => {
       expect(await drive(map.get(NAMES[5]!))).toEqual(living.newest.contents.values[5])
     }
     expect(map.epoch).toBe(3)
+  })
+
+  test('a device that goes offline while it waits for one that was late does not look at its clock all the time', async () => {
+    const [clock, connection, standing] = [new ManualClock(), new FakeLine(), new Standing()]
+    const meter = { asking: <T>(work: () => T) => work() }
+    const shared = { environment: { clock, connection }, standing, meter }
+    const links = [A, B].map(name => ({ server: { name }, ...shared })) as unknown as Links
+    standing.note(links[1]!, 'late')
+    const work = async (link: Link) => {
+      connection.isOffline = true
+      return link.server.name === A ? 'replied' : await new Promise<never>(() => {})
+    }
+    // The late one gets as long again as the other has taken, which is no time.
+    const asking = askAll(links, { enough: 1 }, new AbortController().signal, work)
+    await until(clock, () => clock.now() >= 5_000)
+    connection.goOnline()
+    expect(await drive(clock, asking)).toEqual(['replied', undefined])
   })
 
   test('a page that was held up notes nobody as late, and asks nobody else', async () => {

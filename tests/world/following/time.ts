@@ -6,6 +6,9 @@ import { turn } from '../simulation.js'
 /** Real work that takes so long waits for something that does not come. */
 const HANGS_MS = 120_000
 
+/** More than that at one moment goes on for ever. */
+const MOST_AT_ONCE = 20_000
+
 /** Something that is due. */
 export interface Due {
   readonly when: number
@@ -19,6 +22,8 @@ export class Time {
   /** how much has happened */
   steps = 0
   #order = 0
+  /** what has happened since time went by */
+  #atOnce = 0
   /** a heap, the earliest first */
   readonly #due: Due[] = []
   /** and what it is */
@@ -73,6 +78,8 @@ export class Time {
         return false
       }
       this.#pop()
+      this.#atOnce = next.when > this.now ? 0 : this.#atOnce + 1
+      if (this.#atOnce > MOST_AT_ONCE) throw new Error('one thing happens after the other, and no time goes by')
       this.now = next.when
       this.steps++
       const { run } = next

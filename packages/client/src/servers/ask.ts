@@ -201,16 +201,16 @@ function whenLate(link: Link, pace: Pace, call: () => void): () => void {
 /** Calls `call` after `ms`; later if the page was held up meanwhile, or the device is offline. Returns how to call that off. */
 function after({ environment: { clock, connection } }: Link, ms: number, call: () => void): () => void {
   let [again, timer]: [boolean, unknown] = [true, undefined]
-  const wait = () => {
+  const wait = (ms: number) => {
     const due = clock.now() + ms
     timer = clock.setTimeout(() => {
       const isHeldUp = again && clock.now() - due > HELD_UP_MS
       again &&= !isHeldUp
-      if (isHeldUp || connection?.isOffline) wait()
+      if (isHeldUp || connection?.isOffline) wait(Math.max(ms, HELD_UP_MS)) // `ms` may be 0
       else call()
     }, ms)
   }
-  wait()
+  wait(ms)
   return () => clock.clearTimeout(timer)
 }
 

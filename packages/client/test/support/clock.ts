@@ -2,6 +2,9 @@
 
 import type { Clock } from '../../src/testing.js'
 
+/** More timers than that at one moment set each other. */
+const MOST_AT_ONCE = 1_000
+
 interface Timer {
   readonly due: number
   readonly callback: () => void
@@ -11,6 +14,8 @@ export class ManualClock implements Clock {
   #now = 0
   #next = 1
   readonly #timers = new Map<number, Timer>()
+  /** timers that have run since time went by */
+  #atOnce = 0
 
   now = (): number => this.#now
 
@@ -51,6 +56,8 @@ export class ManualClock implements Clock {
     for (const entry of this.#timers) if (first === undefined || entry[1].due < first[1].due) first = entry
     if (first === undefined) throw new Error('nothing waits for the clock')
     this.#timers.delete(first[0])
+    this.#atOnce = first[1].due > this.#now ? 0 : this.#atOnce + 1
+    if (this.#atOnce > MOST_AT_ONCE) throw new Error('timers run one after the other, and no time goes by')
     this.#now = Math.max(this.#now, first[1].due)
     first[1].callback()
   }
