@@ -10,6 +10,7 @@ import { deferred, rest, settle } from './support/clock.js'
 import { buildDatabase, later, someValues, withMalformedBlock } from './support/database.js'
 import { lying } from './support/deviating.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
+import { edit, livingWorld } from './support/living.js'
 import { A, after, B, blobs, bytesOf, hang, type Network, ok, on, problem, type Seen } from './support/network.js'
 import { drawing } from './support/random.js'
 import { type Life, records, World } from './support/world.js'
@@ -199,6 +200,26 @@ test('servers that show an older epoch behind a newer one are not followed back'
   await w.drive(map.at(1).catch(() => {}))
   await rest()
   expect([map.mode, map.epoch]).toEqual(['instant', 2])
+})
+
+test('a lookup without a state that an epoch overtakes while the state takes over does not go further than that', async () => {
+  const { living, world: w } = livingWorld()
+  const [download, line] = [deferred(), deferred()]
+  w.network.both(after('/v1/blobs/', download.promise))
+  const map = await openedBy(w.life())
+  w.network.both(on(INSTANT_PATH, () => line.promise.then(() => Promise.reject(new TypeError('fetch failed')))))
+  const asked = map.at(3)
+  await settle()
+  download.resolve()
+  await rest()
+  expect([map.mode, map.epoch]).toEqual(['local', 1])
+  living.publish([edit(3, 'is newer')])
+  w.network.replaceOnBoth(living.newest)
+  w.network.both(undefined)
+  line.resolve()
+  expect(await w.drive(asked)).toEqual(records.byIndex[3])
+  expect(await w.drive(map.at(3))).toEqual(records.byIndex[3])
+  expect(map.epoch).toBe(1)
 })
 
 test('what hints take of the core is loaded when a state is made, or taken up, and not before', async () => {

@@ -401,7 +401,10 @@ export class StatelessSession implements Session {
     const before = this.#at
     const { at, replies } = await this.#look(before, signal, asked)
     const moves = at !== undefined && (before === undefined || isNews(at.manifest, before.manifest))
-    if (moves && this.#at === before) this.#moveTo(at)
+    if (moves && this.#at === before) {
+      this.#assertOpen() // what has taken over may be at an older epoch
+      this.#moveTo(at)
+    }
     return replies
   }
 
