@@ -358,6 +358,17 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(harness.clock.waiting).toBe(0)
     })
 
+    test('a stream that does not begin is opened again as soon as any other reply would be missed', async () => {
+      const living = livingKeyless()
+      living.network.both(hang('/v1/events'))
+      const { harness, map, network } = await hearing(living)
+      living.publish([edit(3, 'three')])
+      network.both(undefined)
+      const before = harness.clock.now()
+      await until(harness.clock, () => map.epoch === 2)
+      expect(harness.clock.now() - before).toBe(10_000)
+    })
+
     test('a stream that has lasted is opened again as soon as it breaks, as when a phone has another address', async () => {
       const { living, harness, map, network } = await hearing(livingKeyless())
       harness.clock.sleep(10_000)

@@ -96,7 +96,7 @@ export const LOCK_KEPT_MS = 5_000
  */
 export const FENCE_REST_MS = 60_000
 
-/** How long a stream of events may be silent. Servers send a line every 15 s. */
+/** How long a stream of events may be silent between two lines. Servers send one every 15 s, and the first at once. */
 export const EVENTS_SILENCE_MS = 45_000
 
 /** Most lines read of one stream: four hours of a line every 15 s. Else a server could have every open page read without end. */

@@ -206,7 +206,8 @@ function after({ environment: { clock, connection } }: Link, ms: number, call: (
     timer = clock.setTimeout(() => {
       const isHeldUp = again && clock.now() - due > HELD_UP_MS
       again &&= !isHeldUp
-      if (isHeldUp || connection?.isOffline) wait(Math.max(ms, HELD_UP_MS)) // `ms` may be 0
+      if (isHeldUp || connection?.isOffline)
+        wait(Math.max(ms, HELD_UP_MS)) // `ms` may be 0
       else call()
     }, ms)
   }

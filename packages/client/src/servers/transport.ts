@@ -117,8 +117,8 @@ async function inOnePiece(
 }
 
 /**
- * Reads a stream in pieces of `bytes` bytes until the server ends it. Throws if the server is silent for `silenceMs`, breaks off or
- * refuses.
+ * Reads a stream in pieces of `bytes` bytes until the server ends it. Throws if the server does not begin within SILENCE_MS, is silent for
+ * `silenceMs` later, breaks off or refuses.
  */
 export async function readStream(
   link: Link,
@@ -156,7 +156,7 @@ interface Request {
   readonly lasting?: boolean
   /** when it ends, whatever its length, by the link's clock */
   readonly until?: number
-  /** how long the server may keep silent; SILENCE_MS if not given */
+  /** how long the server may keep silent once its reply has begun; SILENCE_MS until then, and if not given */
   readonly silenceMs?: number
 }
 
@@ -165,7 +165,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
   outer?.throwIfAborted()
   const { clock, fetch } = link.environment
   const { name } = link.server
-  const { atMost, silenceMs = SILENCE_MS, until = Number.POSITIVE_INFINITY } = request
+  const { atMost, until = Number.POSITIVE_INFINITY } = request
   const controller = new AbortController()
   const { signal } = controller
   /** rejects the promise that `onWire` returned last */
@@ -178,6 +178,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
 
   const start = clock.now()
   let received = 0
+  const silenceMs = () => (received > 0 && request.silenceMs) || SILENCE_MS
   /** of the reply; 0: not known */
   let length = request.exactly ? atMost : (request.bytes ?? 0)
   const allowedMs = () => {
@@ -190,16 +191,16 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
   const watch = () => {
     const now = clock.now()
     const silentFor = silentSince === undefined ? 0 : now - silentSince
-    const left = Math.min(silenceMs - silentFor, allowedMs() - (now - start))
+    const left = Math.min(silenceMs() - silentFor, allowedMs() - (now - start))
     if (left > 0) {
       timer = clock.setTimeout(watch, left)
       return
     }
-    const ms = Math.round(silentFor < silenceMs ? allowedMs() : silenceMs)
+    const ms = Math.round(silentFor < silenceMs() ? allowedMs() : silenceMs())
     const message = `expected an answer within ${ms} ms, got none; the server is unreachable, overloaded or withholds it: call again later`
     callOff(new NetworkError(name, message, { timedOut: true, begun: received > 0 }))
   }
-  let timer = clock.setTimeout(watch, Math.min(silenceMs, allowedMs()))
+  let timer = clock.setTimeout(watch, Math.min(silenceMs(), allowedMs()))
   /** Waits for the server: one promise at a time, which `callOff` rejects. */
   const onWire = <T>(work: Promise<T>): Promise<T> =>
     new Promise((resolve, reject) => {
