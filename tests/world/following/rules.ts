@@ -204,17 +204,22 @@ export class Rules {
     const need = needed(plan)
     const agree = plan.publisherKey === undefined ? (plan.atLeast ?? servers.length) : need
     if (honest.length < agree) return false
+    const newest = (server: Server) => Math.max(0, ...server.signedUnder(plan.publisherKey!))
+    // Of what is signed, the newest epoch decides, and the one before it serves while servers turn.
     const usable = (epoch: number) =>
       plan.publisherKey === undefined ||
-      (epoch >= seen && honest.some(server => this.#showsSigned(server, plan, epoch)))
+      (epoch >= seen && honest.some(server => this.#showsSigned(server, plan, epoch) && epoch >= newest(server) - 1))
     const epochs = [...new Set(honest.flatMap(({ answered }) => answered))].filter(usable)
     return epochs.some(epoch => honest.filter(({ answered }) => answered.includes(epoch)).length >= agree)
   }
 
-  /** When it began, or a lookup before it that its caller has given up: that stays on the wire, and others wait for it. */
+  /** When it began, or a call before it that its caller has given up: its query or claim stays on the wire, and others wait for that. */
   #waitsSince({ tab, begun }: Call): number {
-    const isLeft = ({ kind, outcome, begun: at }: Call) =>
-      kind === 'lookup' && outcome !== undefined && 'error' in outcome && at > begun - ON_THE_WIRE_MS
+    const isLeft = ({ kind, outcome, ended }: Call) =>
+      (kind === 'lookup' || kind === 'open') &&
+      outcome !== undefined &&
+      'error' in outcome &&
+      ended > begun - ON_THE_WIRE_MS
     return Math.min(begun, ...tab.calls.filter(isLeft).map(({ begun }) => begun))
   }
 
