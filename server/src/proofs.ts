@@ -16,5 +16,6 @@ export type {
   RowProofs,
   Rows,
   StoredProofs,
+  Unproved,
 } from './dataset/proof-kinds.js'
 export { recordBytesView } from './dataset/view.js'

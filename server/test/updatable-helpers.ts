@@ -142,7 +142,7 @@ export function recordAt(updatable: UpdatableDatabase, manifest: Manifest, index
   const q = Math.floor(index / manifest.partitionRecords)
   const answered = (proofs: Proofs) => {
     const size = entryBytes(manifest, proofs)
-    return epoch.answer(offsets, suiteOf(proofs)).slice(q * size, (q + 1) * size)
+    return (epoch.answer(offsets, suiteOf(proofs)) as Uint8Array).slice(q * size, (q + 1) * size)
   }
   const bare = answered('tags')
   if (manifest.suite === suiteOf('tags')) return bare

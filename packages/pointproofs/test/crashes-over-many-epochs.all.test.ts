@@ -4,12 +4,11 @@
 import { join } from 'node:path'
 import { encodeQuery, HEADER_BYTES } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
-import { answerQuery } from '../../../server/dist/http/routes/answer.js'
 import { buildDataset, loadDataset, UpdatableDatabase } from '../../../server/dist/index.js'
 import { dataFile, pseudoRandom, temporaryDirectory, vectors } from '../../../server/test/helpers.js'
 import { batchOn, bodyOf, RememberingStorage } from '../../../server/test/updatable-helpers.js'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import { ceremonyIn, isGenuine, keyAndRowsOf } from './support/proved.js'
+import { ceremonyIn, isGenuine, keyAndRowsOf, replyTo } from './support/proved.js'
 
 const BYTES = 8
 const RECORDS = 40
@@ -37,7 +36,7 @@ async function expectAnswered(updatable: UpdatableDatabase, model: Model, draw: 
     const blocks = partitionRecords / PACK
     const offsets = Array.from({ length: 2 * partitions }, () => draw(blocks))
     const query = Buffer.from(encodeQuery(manifest, 2, vectors(offsets), 'pointproofs'))
-    const { answer } = answerQuery(updatable, query, () => {})
+    const answer = await replyTo(updatable, query)
     const expected = offsets.flatMap((offset, n) =>
       Array.from({ length: PACK }, (_, k) => {
         const index = (n % partitions) * partitionRecords + offset * PACK + k

@@ -6,13 +6,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodeQuery, HEADER_BYTES, splitUpdateList } from '@keyhush/protocol'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { answerQuery } from '../../../server/dist/http/routes/answer.js'
 import { buildDataset, createServer, loadDataset, UpdatableDatabase } from '../../../server/dist/index.js'
 import { listed, pseudoRandom, vectors } from '../../../server/test/helpers.js'
 import { batchOn, bodyOf, opened, RememberingStorage, refusal } from '../../../server/test/updatable-helpers.js'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import { ProverHandle } from '../generated/prover.js'
-import { ceremonyIn, isGenuine, keyAndRowsOf } from './support/proved.js'
+import { ProverThread } from '../dist/server/prover-threads.js'
+import { ceremonyIn, isGenuine, keyAndRowsOf, replyTo } from './support/proved.js'
 
 const RECORDS = 520
 const BYTES = 8
@@ -76,7 +75,7 @@ async function expectAnswered(
   updatable: UpdatableDatabase,
   model: Model,
   draw: (bound: number) => number,
-  ask = async (query: Buffer): Promise<Uint8Array> => answerQuery(updatable, query, () => {}).answer,
+  ask = async (query: Buffer): Promise<Uint8Array> => await replyTo(updatable, query),
 ) {
   for (const { generation, epoch: number } of updatable.list()) {
     const { manifest } = updatable.find(generation, number)!
@@ -166,7 +165,7 @@ test('a partition that is opened is proved', async () => {
   const { manifest } = updatable.newest
   const query = Buffer.from(encodeQuery(manifest, 1, vectors(offsets), 'pointproofs'))
   const known = await keyAndRowsOf(manifest, hash => bodyOf(updatable, hash))
-  expect(isGenuine(manifest, known, answerQuery(updatable, query, () => {}).answer, offsets)).toBe(true)
+  expect(isGenuine(manifest, known, await replyTo(updatable, query), offsets)).toBe(true)
 })
 
 test('from every state that a crash leaves, also in the middle of folding, the next start answers', async () => {
@@ -225,13 +224,13 @@ test('what cannot be written is neither told of nor used', async () => {
 
 test('once a batch is folded, the newest epoch is answered without correcting for it, and the one before without it', async () => {
   const corrected: number[] = []
-  const { proveEdited } = ProverHandle.prototype
-  ProverHandle.prototype.proveEdited = function (this: ProverHandle, ...args) {
-    corrected.push(args[6].length)
-    return proveEdited.apply(this, args)
+  const { do: does } = ProverThread.prototype
+  ProverThread.prototype.do = function (this: ProverThread, task) {
+    if ('entries' in task) corrected.push(task.entries.length)
+    return does.call(this, task)
   }
   onTestFinished(() => {
-    ProverHandle.prototype.proveEdited = proveEdited
+    ProverThread.prototype.do = does
   })
   const updatable = await opened(await copyOf(first))
   const model = initial()

@@ -20,6 +20,7 @@ import {
   expectVerified,
   keyAndRows,
   manifestOf,
+  replyTo,
 } from './support/proved.js'
 import { Ceremony } from './support/reference.js'
 
@@ -138,7 +139,7 @@ describe('a build', () => {
     const out = await built({ pack: 2, partitions: 1 }, records.subarray(0, 64 * BYTES))
     const dataset = await loadDataset(out)
     onTestFinished(() => dataset.close())
-    expectVerified(dataset.manifest, await keyAndRows(out), answerAt(new FixedEpochs(dataset), 3, 1), 3, 1)
+    expectVerified(dataset.manifest, await keyAndRows(out), await answerAt(new FixedEpochs(dataset), 3, 1), 3, 1)
   })
 })
 
@@ -171,7 +172,7 @@ for await (const chunk of process.stdin) {
 
 const answerAt = (epochs: FixedEpochs, offset: number, count: number) => {
   const { manifest } = epochs.newest
-  return answerQuery(epochs, queryAt(manifest, offset, count, 'pointproofs'), () => {}).answer
+  return replyTo(epochs, queryAt(manifest, offset, count, 'pointproofs'))
 }
 
 test('answers are proved as a whole, and the other suites answer as ever', async () => {
@@ -183,7 +184,7 @@ test('answers are proved as a whole, and the other suites answer as ever', async
     [0, 1],
     [259, 2],
   ] as const) {
-    const answer = answerAt(epochs, offset, count)
+    const answer = await answerAt(epochs, offset, count)
     expectVerified(dataset.manifest, known, answer, offset, count)
     const at = (index: number) => Buffer.from(records.subarray(index * BYTES, (index + 1) * BYTES))
     expect(Buffer.from(answer.subarray(HEADER_BYTES, HEADER_BYTES + 2 * BYTES))).toEqual(
@@ -191,7 +192,7 @@ test('answers are proved as a whole, and the other suites answer as ever', async
     )
   }
   for (const proofs of ['merkle', 'tags'] as const) {
-    const { answer } = answerQuery(epochs, queryAt(dataset.manifest, 5, 1, proofs), () => {})
+    const answer = await replyTo(epochs, queryAt(dataset.manifest, 5, 1, proofs))
     expect(answer.length).toBe(answerBytes(dataset.manifest, 1, proofs))
   }
   expect([...epochs.newest.suites]).toContain(SUITE_POINTPROOFS)

@@ -41,6 +41,11 @@ export class DatasetError extends OperatorError {
   }
 }
 
+/** A thread has failed at what it was asked. Another may do it. */
+export class ThreadError extends Error {
+  override readonly name = 'ThreadError'
+}
+
 /** Whether the core has trapped: WebAssembly's own error, whose class Node's types do not know. Nothing in its memory is of use. */
 export function isTrap(error: unknown): error is Error {
   return error instanceof Error && error.name === 'RuntimeError'

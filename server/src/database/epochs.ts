@@ -4,6 +4,7 @@
 import { Readable } from 'node:stream'
 import type { EpochInfo, Manifest } from '@keyhush/protocol'
 import type { Core, DatabaseHandle } from '@keyhush/wasm'
+import type { Unproved } from '../dataset/proof-kinds.js'
 import type { Prepared } from '../one-server/prepared.js'
 import type { Readers } from './readers.js'
 
@@ -33,8 +34,8 @@ export interface Epoch {
   queryLimits(suite: number): Uint32Array
   /** Bytes of what `answer` gives for so many queries; throws the core's errors. */
   answerBytes(queries: number, suite: number): number
-  /** Answers the queries of a suite; throws the core's errors. */
-  answer(queries: Uint8Array, suite: number): Uint8Array
+  /** Answers the queries of a suite, but for a proof that takes long; throws the core's errors. */
+  answer(queries: Uint8Array, suite: number): Uint8Array | Unproved
   /** where its records are, at the moment */
   shared(): SharedDatabase
   /** where the padded blocks of its directory are; undefined if nobody can ask for one */

@@ -75,7 +75,7 @@ export class Generation {
       answer: (queries, suite) => {
         const body = isPrevious() ? database.answerPrevious(queries, suite) : database.answer(queries, suite)
         if (this.#proofs?.suite !== suite) return body
-        return this.#proofs.prove(body, queries, { manifest, manifestHash })
+        return this.#proofs.unproved(body, queries, { manifest, manifestHash })
       },
       shared: () => ({ core, handle: database, readers, previous: isPrevious() }),
       blocks: () => blocks && { core, handle: blocks, readers, previous: isPrevious() },

@@ -91,6 +91,14 @@ export interface ProvedEpoch {
   readonly manifestHash: Uint8Array
 }
 
+/** An answer that a thread is to prove. */
+export interface Unproved {
+  /** openings that are put together: what it costs */
+  readonly entries: number
+  /** Its body. Rejects if the thread fails. */
+  prove(): Promise<Uint8Array>
+}
+
 /** Brings openings up to date with edits, in a thread, behind the epochs. */
 export interface Folding {
   /** called when a thread or the disk has failed */
@@ -126,8 +134,8 @@ export interface RowProofs {
   rows(): readonly Dated[]
   /** The key, or the row lists of an epoch that is answered, by their hash in hex. */
   blob(hash: string): Uint8Array | undefined
-  /** The body of an answer, of its records with room for the proof. */
-  prove(body: Uint8Array, queries: Uint8Array, epoch: ProvedEpoch): Uint8Array
+  /** What proves an answer. `body`: its records, with room for the proof. What that takes is copied: epochs may go by before its turn. */
+  unproved(body: Uint8Array, queries: Uint8Array, epoch: ProvedEpoch): Unproved
   /** Follows a list to the epoch that `database` is at. */
   turn(epoch: number, list: Uint8Array, database: DatabaseHandle): Promise<Rows>
   /** `write` puts a row's openings on disk; false: that is not possible any more. */

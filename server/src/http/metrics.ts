@@ -113,7 +113,7 @@ export class Metrics {
 
   /** Reads these at each scrape. To be called once. */
   watch({ datasets, readiness, unsent, bodies, connections, computations }: Watched): void {
-    const { instant, oneServer } = computations
+    const { instant, oneServer, proved } = computations
     const gauges: Figures<() => number> = {
       ready: ['1 if /readyz returns 200, else 0', () => Number(readiness.ready)],
       problems: ['Problems that /readyz lists', () => readiness.problems.length],
@@ -127,6 +127,8 @@ export class Metrics {
         one_server_waiting: ['Queries to one server that wait for an answer', () => oneServer.waiting],
         one_server_answering: ['Queries to one server that threads are answering', () => oneServer.answering],
       }),
+      proofs_waiting: ['Records of answers that wait to be proved, or are being proved', () => proved.waiting],
+      proofs_proving: ['Answers that threads are proving', () => proved.proving],
     }
     const counters: Figures<() => number> = {
       connections_refused_total: [

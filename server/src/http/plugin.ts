@@ -55,7 +55,7 @@ export interface KeyhushOptions extends Served {
   readonly streams?: Streams | undefined
   readonly batches?: Batches | undefined
   /**
-   * What instant lookups are computed by, shared by the databases of one process. Default: its own.
+   * What threads compute, shared by the databases of one process. Default: its own.
    * The caller closes it, once no request is under way.
    */
   readonly computations?: Computations | undefined
@@ -96,10 +96,10 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
 
   const routes = app as unknown as Routes
   manifestRoute(routes, epochs, unsent)
-  const { instant, oneServer } = options.computations ?? ownComputations(app, trapped)
+  const { instant, oneServer, proved } = options.computations ?? ownComputations(app, trapped)
   infoRoute(routes, epochs, updatable, { instant: instant !== undefined, oneServer: oneServer !== undefined })
   blobRoute(routes, epochs, unsent)
-  answerRoute(routes, surroundings, updatable?.fence)
+  answerRoute(routes, surroundings, proved, updatable?.fence)
   if (instant !== undefined) instantRoute(routes, surroundings, instant)
   if (oneServer !== undefined) {
     await fixed?.prepare()

@@ -5,32 +5,30 @@ import { networkOf } from '../base/address.js'
 import type { Waiting } from '../instant/lookups.js'
 import { sendBytes } from './binary.js'
 import { whenOver } from './limits/connections.js'
-import type { Unsent } from './limits/unsent.js'
 
 export interface Waited {
-  readonly unsent: Unsent
-  readonly replyBytes: number
+  /** begins the time that the reply may take to leave; its bytes have been reserved */
+  readonly made: () => void
   /** overwritten once they are answered, or cannot be */
   readonly queries: Uint8Array
   /** Lets the queries wait, in the turns of this network. Throws an `instant_full` Refusal. */
   submit(network: string): Waiting
   /** the reply with these answers */
-  encode(answers: Uint8Array): Uint8Array
+  encode(answers: Uint8Array): Uint8Array | Promise<Uint8Array>
 }
 
 /** Sends the answers when they are there. A client that has gone is not waited for. */
 export async function sendWaited(
   request: FastifyRequest,
   reply: FastifyReply,
-  { unsent, replyBytes, queries, submit, encode }: Waited,
+  { made, queries, submit, encode }: Waited,
 ): Promise<FastifyReply> {
-  const made = unsent.reserve(request, reply, replyBytes, { waits: true })
   try {
     const waiting = submit(networkOf(request.ip))
     whenOver(reply, waiting.cancel)
-    const answers = await waiting.answers
+    const encoded = await encode(await waiting.answers)
     made()
-    return sendBytes(reply, encode(answers))
+    return sendBytes(reply, encoded)
   } finally {
     queries.fill(0)
   }

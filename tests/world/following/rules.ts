@@ -101,6 +101,9 @@ export class Rules {
   changed(server: Server): void {
     const { answered } = server
     const signed = KEYS.flatMap(key => server.signedUnder(hexKey(key)))
+    // Of one that was just put back, a batch that was on its way takes the signed epoch away; its own signature follows.
+    const { now } = this.#world.time
+    if (server.episodes.some(({ mood, from }) => mood.is === 'back' && from > now - 1_000)) return
     if (!answered.some(epoch => signed.includes(epoch))) {
       this.#violate('signed-answered', `${server.letter} answers epochs ${answered}, of which none is signed`)
     }
@@ -204,8 +207,8 @@ export class Rules {
     const need = needed(plan)
     const agree = plan.publisherKey === undefined ? (plan.atLeast ?? servers.length) : need
     if (honest.length < agree) return false
-    const newest = (server: Server) => Math.max(0, ...server.signedUnder(plan.publisherKey!))
-    // Of what is signed, the newest epoch decides, and the one before it serves while servers turn.
+    const newest = (server: Server) => Math.max(0, ...KEYS.flatMap(key => server.signedUnder(hexKey(key))))
+    // Of what is signed, under whatever key, the newest epoch decides, and the one before it serves while servers turn.
     const usable = (epoch: number) =>
       plan.publisherKey === undefined ||
       (epoch >= seen && honest.some(server => this.#showsSigned(server, plan, epoch) && epoch >= newest(server) - 1))

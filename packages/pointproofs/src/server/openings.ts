@@ -25,11 +25,14 @@ import {
   type RowProofs,
   type Rows,
   recordBytesView,
+  type Unproved,
 } from '@keyhush/server/proofs'
 import type { Core, DatabaseHandle } from '@keyhush/wasm'
+import { AnswerThreads } from './answer-threads.js'
 import { type ChangedBlocks, changedBlocks } from './changed-blocks.js'
 import { type Fold, type FoldedRows, RowFolding } from './folding.js'
 import { EDIT_BYTES, OPENING_BYTES, type PointproofsProver } from './module.js'
+import { shapeOf } from './proving.js'
 import type { Setup } from './setup.js'
 
 /** Most edits that an answer to one query applies, about, in all its rows together. */
@@ -77,6 +80,7 @@ export class Openings implements RowProofs, FoldedRows {
   /** but for Q, which may grow */
   readonly #layout: Manifest
   readonly #rows: Row[]
+  readonly #threads: AnswerThreads
   /** those with edits */
   readonly #edited = new Set<number>()
   #rowLists: Uint8Array
@@ -91,6 +95,7 @@ export class Openings implements RowProofs, FoldedRows {
     this.#rows = rows.map(row => ({ ...row, edits: [] }))
     this.#rowLists = rowLists
     this.#keep(rowLists)
+    this.#threads = new AnswerThreads(proved.setup.proving)
   }
 
   get transcript(): Uint8Array {
@@ -132,8 +137,7 @@ export class Openings implements RowProofs, FoldedRows {
     return to
   }
 
-  /** The body of an answer of suite 6. `body` has its records and room for the proof. Throws the module's errors. */
-  prove(body: Uint8Array, queries: Uint8Array, { manifest, manifestHash }: ProvedEpoch): Uint8Array {
+  unproved(body: Uint8Array, queries: Uint8Array, { manifest, manifestHash }: ProvedEpoch): Unproved {
     const { epoch, partitions } = manifest
     const offsets = new Uint16Array(queries.length / 2)
     const openings = new Uint8Array(offsets.length * OPENING_BYTES)
@@ -158,10 +162,15 @@ export class Openings implements RowProofs, FoldedRows {
     const answer = encodeAnswerTo({ suite: SUITE_POINTPROOFS, count: offsets.length / partitions }, manifest, body)
     const end = answer.length - POINTPROOF_BYTES
     const [header, records] = [answer.subarray(0, HEADER_BYTES), answer.subarray(HEADER_BYTES, end)]
-    const corrections = [Uint32Array.from(entries), Buffer.concat(edits)] as const
-    const { prover } = this.proved
-    answer.set(prover.proveEdited(partitions, manifestHash, header, offsets, records, openings, ...corrections), end)
-    return answer.subarray(HEADER_BYTES)
+    const corrections = { entries: Uint32Array.from(entries), edits: Buffer.concat(edits) }
+    const task = { shape: shapeOf(manifest), manifestHash, header, offsets, records, openings, ...corrections }
+    return {
+      entries: offsets.length,
+      prove: async () => {
+        answer.set(await this.#threads.prove(task), end)
+        return answer.subarray(HEADER_BYTES)
+      },
+    }
   }
 
   /** Follows a list to `epoch`, which `database` is at. Behind the list stand the rows touched, ascending, 48 bytes each. */
@@ -280,6 +289,7 @@ export class Openings implements RowProofs, FoldedRows {
   }
 
   free(): void {
+    this.#threads.giveBack()
     this.proved.prover.free()
   }
 }

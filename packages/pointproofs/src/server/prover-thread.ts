@@ -1,9 +1,9 @@
-// A thread that proves partitions while a dataset is built, or folds edits into openings while they are served. It does one task at a
-// time.
+// A thread that proves partitions while a dataset is built, and while it is served answers, or folds edits into openings. It does one task
+// at a time.
 
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Shape } from '../api.js'
-import { loadProving } from './module.js'
+import { loadProving, type PointproofsProver } from './module.js'
 
 /** The data that a thread starts with. */
 export interface ProverData {
@@ -11,7 +11,20 @@ export interface ProverData {
   readonly setup: Uint8Array
 }
 
+/** An answer's parts, as `proveEdited` takes them. */
+export interface AnswerTask {
+  readonly shape: Shape
+  readonly manifestHash: Uint8Array
+  readonly header: Uint8Array
+  readonly offsets: Uint16Array
+  readonly records: Uint8Array
+  readonly openings: Uint8Array
+  readonly entries: Uint32Array
+  readonly edits: Uint8Array
+}
+
 export type ProverTask =
+  | AnswerTask
   | {
       readonly shape: Shape
       readonly q: number
@@ -27,16 +40,28 @@ export type ProverTask =
 const { setup } = workerData as ProverData
 const any = (await loadProving()).prover(setup, { partitions: 1, partitionRecords: 1, recordBytes: 1 })
 
-function proved({ shape, q, partition }: Extract<ProverTask, { q: number }>): Uint8Array {
-  const prover = any.shaped(shape.partitions, shape.partitionRecords, shape.recordBytes)
+function shaped(
+  { partitions, partitionRecords, recordBytes }: Shape,
+  work: (prover: PointproofsProver) => Uint8Array,
+): Uint8Array {
+  const prover = any.shaped(partitions, partitionRecords, recordBytes)
   try {
-    return prover.prove(q, partition)
+    return work(prover)
   } finally {
     prover.free()
   }
 }
 
+function done(task: ProverTask): Uint8Array {
+  if ('q' in task) return shaped(task.shape, prover => prover.prove(task.q, task.partition))
+  if (!('offsets' in task)) return any.fold(task.openings, task.edits)
+  const { shape, manifestHash, header, offsets, records, openings, entries, edits } = task
+  return shaped(shape, prover =>
+    prover.proveEdited(shape.partitions, manifestHash, header, offsets, records, openings, entries, edits),
+  )
+}
+
 parentPort!.on('message', (task: ProverTask) => {
-  const made = 'q' in task ? proved(task) : any.fold(task.openings, task.edits)
+  const made = done(task)
   parentPort!.postMessage(made, [made.buffer as ArrayBuffer])
 })

@@ -13,7 +13,15 @@ import {
 } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { expect } from 'vitest'
+import type { Epochs } from '../../../../server/dist/database/epochs.js'
+import { answerQuery } from '../../../../server/dist/http/routes/answer.js'
 import { Ceremony, decodeKey, decodeRows, verify } from './reference.js'
+
+/** A server's reply to a query, once it is proved. */
+export async function replyTo(epochs: Epochs, query: Uint8Array): Promise<Uint8Array> {
+  const { answer } = answerQuery(epochs, query, () => {})
+  return answer instanceof Uint8Array ? answer : answer.encode(await answer.unproved.prove())
+}
 
 export interface CeremonyFiles {
   readonly transcript: string

@@ -16,6 +16,8 @@ export const WEIGHTS = {
   instant: 20,
   /** a query of POST /v1/one-server, which takes a thread ten times as long */
   oneServer: 200,
+  /** of that, each record in an answer that a thread proves */
+  proof: 2,
   /** POST /v1/fence */
   fence: 1,
   /** POST /v1/signatures and /v1/epochs: a signature is verified */

@@ -4,6 +4,7 @@
 import { DATABASE_PATH, DATABASES_NAMED, type ErrorCode } from '@keyhush/protocol'
 import type { FastifyBaseLogger, FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { ThreadError } from '../../base/errors.js'
 import { Refusal } from '../../base/refusal.js'
 import { StorageError } from '../../storage/storage.js'
 
@@ -45,7 +46,7 @@ export function sendError(app: FastifyInstance, error: unknown, reply: FastifyRe
 /** The reply to an error, which the log gets if the fault is ours. */
 function refusalOf(app: FastifyInstance, error: unknown): Refusal {
   const refusal = refusalFor(error)
-  if (refusal.code === 'internal' || error instanceof StorageError) tell(app.log, error)
+  if (refusal.code === 'internal' || error instanceof StorageError || error instanceof ThreadError) tell(app.log, error)
   return refusal
 }
 
@@ -100,6 +101,7 @@ function refusalFor(error: unknown): Refusal {
     const what = error.kind === 'away' ? 'this server cannot reach its store' : 'this server cannot write to its store'
     return new Refusal('not_ready', `${what} now; nothing was stored: send the same again later`)
   }
+  if (error instanceof ThreadError) return new Refusal('not_ready', 'this server could not prove an answer; try again')
   const { code, statusCode = 500 } = error as Partial<FastifyError>
   if (code === 'ECONNRESET') return new Refusal('bad_request', 'expected a whole request, got a part of it') // the client has hung up
   // Fastify's own, of a request that is none of ours.

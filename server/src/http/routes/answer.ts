@@ -18,17 +18,25 @@ import {
   withVerdict,
 } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { isTrap } from '../../base/errors.js'
 import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'
 import type { Fence } from '../../database/fence.js'
+import type { Unproved } from '../../dataset/proof-kinds.js'
+import type { ProvedAnswers } from '../../instant/proved.js'
 import { decoded, epochOf, expectPartitions, queriesIn, sendBytes } from '../binary.js'
 import { WEIGHTS } from '../limits/rate.js'
+import { sendWaited } from '../waited.js'
 import type { Routes, Surroundings } from './types.js'
 
 /** `fence`: an updatable database has one. */
-export function answerRoute(app: Routes, surroundings: Surroundings, fence: Fence | undefined): void {
+export function answerRoute(
+  app: Routes,
+  surroundings: Surroundings,
+  proved: ProvedAnswers,
+  fence: Fence | undefined,
+): void {
   const { epochs, readiness, unsent, rate, trapped } = surroundings
   const routeOptions = {
     bodyLimit: longestQuery(epochs.newest, fence !== undefined),
@@ -38,18 +46,29 @@ export function answerRoute(app: Routes, surroundings: Surroundings, fence: Fenc
   // No promise without a claim: it takes as long as decoding a query.
   app.post('/v1/answer', routeOptions, (request, reply) => {
     rate.take(request, reply, WEIGHTS.answer * queriesIn(request))
-    const { answer, claim } = answered(request, reply)
-    if (claim === undefined) {
-      sendBytes(reply, answer)
-      return undefined
-    }
+    let made = () => {}
+    const { answer, claim } = answered(request, bytes => {
+      made = unsent.reserve(request, reply, bytes, { waits: true })
+    })
     // Whatever the verdict, it comes with the answer: the vectors have been shown.
-    return judge(claim).then(verdict => sendBytes(reply, withVerdict(answer, verdict)))
+    const whole = (answer: Uint8Array) =>
+      claim === undefined ? answer : judge(claim).then(verdict => withVerdict(answer, verdict))
+    if (!(answer instanceof Uint8Array)) {
+      const { unproved, queries, encode } = answer
+      rate.take(request, reply, WEIGHTS.proof * unproved.entries)
+      const submit = (network: string) => proved.submit(unproved, network)
+      return sendWaited(request, reply, { made, queries, submit, encode: body => whole(encode(body)) })
+    }
+    made()
+    const bytes = whole(answer)
+    if (!(bytes instanceof Uint8Array)) return bytes.then(bytes => sendBytes(reply, bytes))
+    sendBytes(reply, bytes)
+    return undefined
   })
 
-  function answered(request: FastifyRequest, reply: FastifyReply): Answered {
+  function answered({ body }: FastifyRequest, reserve: (bytes: number) => void): Answered {
     try {
-      return answerQuery(epochs, request.body, length => unsent.reserve(request, reply, length))
+      return answerQuery(epochs, body, reserve)
     } catch (error) {
       if (isTrap(error)) trapped(error)
       throw error
@@ -62,9 +81,16 @@ export function answerRoute(app: Routes, surroundings: Surroundings, fence: Fenc
   }
 }
 
+/** An answer that a thread is to prove; `encode` makes it of the body. */
+export interface ToProve {
+  readonly unproved: Unproved
+  readonly queries: Uint8Array
+  encode(body: Uint8Array): Uint8Array
+}
+
 /** An answer, and the claim that came with the query, for the fence to judge. */
 export interface Answered {
-  readonly answer: Uint8Array
+  readonly answer: Uint8Array | ToProve
   readonly claim: FenceClaim | undefined
 }
 
@@ -80,7 +106,10 @@ export function answerQuery(epochs: Epochs, body: unknown, reserve: (bytes: numb
   const bytes = HEADER_BYTES + epoch.answerBytes(query.count, query.suite)
   reserve(bytes)
   const room = new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer) // of its own: a pool's would stand as long as any other answer there
-  return { answer: encodeAnswerTo(query, epoch.manifest, bodyFor(epoch, query), room), claim }
+  const encode = (body: Uint8Array) => encodeAnswerTo(query, epoch.manifest, body, room)
+  const found = bodyFor(epoch, query)
+  const answer = found instanceof Uint8Array ? encode(found) : { unproved: found, queries: query.vectors, encode }
+  return { answer, claim }
 }
 
 /** The epoch that a query is for, if it is answered there, and the bytes of one of its queries. */
@@ -96,7 +125,7 @@ function answerable(epochs: Epochs, header: MessageHeader): { readonly epoch: Ep
   return { epoch, queryBytes }
 }
 
-function bodyFor(epoch: Epoch, { vectors, suite }: Query): Uint8Array {
+function bodyFor(epoch: Epoch, { vectors, suite }: Query): Uint8Array | Unproved {
   try {
     return epoch.answer(vectors, suite)
   } catch (error) {

@@ -33,7 +33,8 @@ export function instantRoute(app: Routes, surroundings: Surroundings, lookups: I
     const { answerBytes } = checked(epoch, query)
     const { of, generation, count, queries, servers, vectors } = query
     return await sendWaited(request, reply, {
-      ...{ unsent, queries, replyBytes: HEADER_BYTES + count * answerBytes },
+      made: unsent.reserve(request, reply, HEADER_BYTES + count * answerBytes, { waits: true }),
+      queries,
       submit: network =>
         lookups.submit({
           ...{ epochs, of, generation, epoch: query.epoch },

@@ -33,7 +33,8 @@ export function oneServerRoute(app: Routes, surroundings: Surroundings, lookups:
     const answerBytes = checked(epoch, query)
     const { of, generation, count, queries } = query
     return await sendWaited(request, reply, {
-      ...{ unsent, queries, replyBytes: HEADER_BYTES + count * answerBytes },
+      made: unsent.reserve(request, reply, HEADER_BYTES + count * answerBytes, { waits: true }),
+      queries,
       submit: network => lookups.submit({ epochs, of, generation, epoch: query.epoch, queries, count, network }),
       encode: answers => encodeOneServerAnswer(epoch.manifest, of, count, answers),
     })
