@@ -4,7 +4,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { expect, test } from 'vitest'
-import { arrowsOf, circlesIn, importsIn } from './support/imports.js'
+import { arrowsOf, circlesIn, importsIn, usesIn } from './support/imports.js'
 
 const root = join(import.meta.dirname, '..')
 const architecture = readFileSync(join(root, 'docs/ARCHITECTURE.md'), 'utf8')
@@ -151,6 +151,18 @@ test.each([...Object.values(PACKAGES).filter(folder => !MADE.test(`${folder}/`))
     expect(circlesIn(imports), 'move what both need into a file of its own').toEqual([])
   },
 )
+
+test('no use in rust-core closes a circle of files', () => {
+  for (const crate of ['core', 'kernels', 'wasm', 'worker', 'papers', 'fuzz']) {
+    expect(
+      circlesIn(usesIn(join(root, 'rust-core', crate, 'src'))),
+      'move what both need into a file of its own',
+    ).toEqual([])
+  }
+  const core = usesIn(join(root, 'rust-core/core/src'))
+  expect(core.get('tapir/state/journal.rs')).toContain('stored/update.rs')
+  expect(arrowsOf(core).length).toBeGreaterThan(150)
+})
 
 test('docs/CONTRIBUTING.md has a row that begins in each door of docs/ARCHITECTURE.md', () => {
   const begins = [...contributing.matchAll(/^\| [^|]* \| ([^|]*) \|/gm)].map(([, where]) => where!).join('\n')

@@ -20,7 +20,7 @@ test('it begins with the layout and what servers need, and ends with a recommend
   expect(stderr).toBe('')
   const lines = stdout.split('\n')
   expect(lines[0]).toBe('1000000 keyless records of 32 bytes: 16 partitions of 62500')
-  expect(lines[1]).toBe('Memory of a server: 96.3 MB, or 32.3 MB with --proofs tags')
+  expect(lines[1]).toBe('Memory of a server: 96.3 MB, or 32.3 MB with --proofs tags, and 200 MB for the process')
   expect(lines).toContain('Recommended: full, tags.')
   expect(lines.at(-2)).toMatch(/^A day moves 25\.0 kB with tags and would move 353 kB with proofs\./)
 })

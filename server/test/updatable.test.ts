@@ -249,6 +249,17 @@ describe('a batch', () => {
     expect(parse).not.toHaveBeenCalled()
   })
 
+  test('with more operations than their records have room for is refused before a line is parsed', async () => {
+    const recordBytes = 65_536
+    const updatable = await opened(await storageOf('a.bin', pseudoRandom(2 * recordBytes), { recordBytes }))
+    const parse = vi.spyOn(JSON, 'parse')
+    onTestFinished(() => parse.mockRestore())
+    const lines = '{"op":"delete","index":0}\n'.repeat(8193)
+    const { reply, message } = await refusal(updatable.publish(batchOn(updatable, lines)))
+    expect([reply.line, message]).toEqual([8193, expect.stringMatching(/at most 8192 operations, got 8193/)])
+    expect(parse).not.toHaveBeenCalled()
+  })
+
   test.each([
     '1.0',
     '1e0',

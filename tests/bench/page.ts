@@ -26,7 +26,7 @@ export interface Measured {
   readonly leaveMs: readonly number[]
   /** if bare: the same requests at once without the SDK, each pair right after its lookup */
   readonly bareMs: readonly number[]
-  /** from `open()` of a stored map to its first vector, without the round trip for the manifests */
+  /** from `open()` of a stored map to its first vector, without the round trip in which servers say what they have */
   readonly reopenMs: number | undefined
   /** parities, permutations, tags */
   readonly stateBytes: number
@@ -149,22 +149,22 @@ export async function measureMaps(
     await map.close()
     let reopenMs: number | undefined
     if (reopened) {
-      let manifestsBegun = Number.POSITIVE_INFINITY
-      let manifestsDone = 0
+      let greetingBegun = Number.POSITIVE_INFINITY
+      let greetingDone = 0
       let firstVector: number | undefined
       const timing = async (url: string, init: RequestInit) => {
-        const manifest = url.includes('/v1/manifest') && firstVector === undefined
+        const greets = url.endsWith('/v1/info') && firstVector === undefined
         if (init.method === 'POST') firstVector ??= performance.now()
-        else if (manifest) manifestsBegun = Math.min(manifestsBegun, performance.now())
+        else if (greets) greetingBegun = Math.min(greetingBegun, performance.now())
         const response = await fetch(url, init)
-        if (manifest) manifestsDone = performance.now()
+        if (greets) greetingDone = performance.now()
         return response
       }
       const start = performance.now()
       const again = await keyhush.open({ servers, mode: 'full', proofs, pointproofs, storage, fetch: timing })
       const index = Math.floor(Math.random() * again.size)
       samples.push({ index, value: Array.from((await again.at(index)) ?? []) })
-      reopenMs = firstVector! - start - (manifestsDone - manifestsBegun)
+      reopenMs = firstVector! - start - (greetingDone - greetingBegun)
       await again.close()
     }
     results.push({

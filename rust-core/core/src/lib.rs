@@ -35,6 +35,7 @@ pub mod one_server;
 pub mod random;
 pub mod scheme;
 pub mod single;
+pub mod stored;
 pub mod suites;
 pub mod tapir;
 

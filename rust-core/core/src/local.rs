@@ -6,7 +6,7 @@
 //! | [`Local::encode`] while partitions are missing | `PIRl` | a flag for each partition, and the partitions that are there |
 //! | [`Local::encode`] | `PIRL` | all records |
 //!
-//! Its journal has the entries of [`crate::tapir::state::update`], with entropy of zeros.
+//! Its journal has updates ([`crate::stored::HintUpdate`]), with entropy of zeros.
 
 use zeroize::Zeroizing;
 
@@ -18,10 +18,8 @@ use crate::error::{Error, expect_below, expect_length};
 use crate::key::content_hash;
 use crate::layout::{Layout, Stored};
 use crate::random::ENTROPY_BYTES;
-use crate::tapir::hint::{HINT_ID_BYTES, Stamp};
-use crate::tapir::state::frame::{Reader, Writer};
-use crate::tapir::state::{BINDING_BYTES, Form, Unsealed};
-use crate::tapir::update::HintUpdate;
+use crate::stored::frame::{Reader, Writer};
+use crate::stored::{BINDING_BYTES, Form, HINT_ID_BYTES, HintUpdate, Stamp, Unsealed};
 
 /// Bytes that [`Local::arrive`] hashes in one go, or a partition: some milliseconds.
 const STEP_BYTES: usize = 1 << 20;

@@ -8,8 +8,7 @@ use crate::database::list::UpdateList;
 use crate::error::Error;
 use crate::layout::{Layout, MAX_BATCH};
 use crate::random::ENTROPY_BYTES;
-use crate::tapir::query::NAME_BYTES;
-use crate::tapir::state::{BINDING_BYTES, Unsealed};
+use crate::stored::{BINDING_BYTES, NAME_BYTES, Unsealed};
 
 /// Answers the queries of one suite. It has no state. All lengths depend on nothing but the layout and the number of queries.
 pub trait Answerer<C> {

@@ -15,11 +15,12 @@ use keyhush_core::directory::Directory;
 use keyhush_core::error::Error;
 use keyhush_core::key::fingerprint;
 use keyhush_core::layout::Layout;
+use keyhush_core::stored::HintUpdate;
 use keyhush_core::tapir::hint::{Hint, HintBuilder};
 use keyhush_core::tapir::query::{Pending, Role, query};
 use keyhush_core::tapir::recon::{recon, verify};
 use keyhush_core::tapir::state::journal::replay;
-use keyhush_core::tapir::update::{HintUpdate, update_builder, update_hint};
+use keyhush_core::tapir::update::{update_builder, update_hint};
 use proptest::prelude::*;
 
 const RECORD_BYTES: usize = 20;

@@ -19,9 +19,8 @@ use keyhush_core::single::hint::Hint;
 use keyhush_core::single::making::Builder;
 use keyhush_core::single::state::checkpoint::Reopening;
 use keyhush_core::single::{NamedRow, RowName};
+use keyhush_core::stored::{Form, update_in};
 use keyhush_core::suites::{answer, answer_bytes, suites};
-use keyhush_core::tapir::state::Form;
-use keyhush_core::tapir::state::journal::update_in;
 
 const SUITE: u16 = 3;
 const BINDING: [u8; 32] = [7; 32];

@@ -10,10 +10,11 @@ use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::Database;
 use keyhush_core::layout::Layout;
+use keyhush_core::stored::HintUpdate;
 use keyhush_core::tapir::hint::Hint;
 use keyhush_core::tapir::query::{Pending, Role, query};
 use keyhush_core::tapir::recon::{recon, verify};
-use keyhush_core::tapir::update::{HintUpdate, update_hint};
+use keyhush_core::tapir::update::update_hint;
 use keyhush_kernels::linear::{Point, multiply};
 
 const ROLES: [Role; 2] = [Role::Retrieve, Role::Refresh];

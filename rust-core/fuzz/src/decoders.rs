@@ -17,12 +17,12 @@ use keyhush_core::one_server::server::Prepared;
 use keyhush_core::one_server::{Context, Of, Shape};
 use keyhush_core::random::ChaCha;
 use keyhush_core::single;
+use keyhush_core::stored::{HintUpdate, update_in};
 use keyhush_core::suites;
 use keyhush_core::tapir::hint::{Hint, HintBuilder};
 use keyhush_core::tapir::query::{Pending, Role, query};
 use keyhush_core::tapir::recon::{Effect, recon, replay, verify};
 use keyhush_core::tapir::state::journal;
-use keyhush_core::tapir::update::HintUpdate;
 
 /// Runs a decoder on any bytes.
 pub type Decoder = fn(&[u8]);
@@ -388,7 +388,7 @@ fn single_effect(data: &[u8]) {
 fn journal_entry(data: &[u8]) {
     let Some((kind, data)) = choice(data) else { return };
     let (world, stored) = (World::get(), sealed(data));
-    let _ = journal::update_in(&stored, &world.layout);
+    let _ = update_in(&stored, &world.layout);
     let _ = journal::replay(&mut world.hint(kind), &stored);
 }
 

@@ -2,7 +2,7 @@
 
 use keyhush_core::database::list::UpdateList;
 use keyhush_core::directory::Directory;
-use keyhush_core::tapir::state::journal::update_in;
+use keyhush_core::stored::update_in;
 use wasm_bindgen::prelude::*;
 
 use crate::blocks::DirectoryShapeHandle;

@@ -8,7 +8,7 @@ use keyhush_core::single::geometry::Geometry;
 use keyhush_core::single::hint::Hint;
 use keyhush_core::single::making::{Builder, lookups};
 use keyhush_core::single::state::checkpoint::Reopening;
-use keyhush_core::tapir::state::Form;
+use keyhush_core::stored::Form;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 

@@ -1,7 +1,7 @@
 //! Stored forms, passed to and from JavaScript piece by piece, and memory for them.
 
 use keyhush_core::error::Error;
-use keyhush_core::tapir::state::{Received, Unsealed};
+use keyhush_core::stored::{Received, Unsealed};
 use wasm_bindgen::prelude::*;
 
 use crate::{Outcome, WipesStack, thrown};

@@ -60,9 +60,10 @@ function describePlan({ layout, modes, merkle, tags, recommended, reason, worklo
   const text = [
     `${records} ${workload.keyed ? 'keyed' : 'keyless'} records of ${recordBytes} bytes: ` +
       `${partitions} partitions of ${partitionRecords}${blockRecords > 1 ? `, ${blockRecords} a block` : ''}`,
-    `Memory of a server: ${bytes(merkle.serverBytes)}, or ${bytes(tags.serverBytes)} with --proofs tags`,
+    `Memory of a server: ${bytes(merkle.serverBytes)}, or ${bytes(tags.serverBytes)} with --proofs tags, and 200 MB for the process`,
     '',
     ...aligned(modeRows(modes)),
+    'Beside its server time, a request takes about 0.1 ms, as any request to Node does.',
     ...(modes.some(({ mode }) => mode === 'full') ? ['', `Recommended: full, ${recommended}.`, reason] : []),
     ...(serverBytes > WASM_BYTES ? [`No server can hold ${bytes(serverBytes)}: at most 4.3 GB. Split the data.`] : []),
   ]

@@ -55,6 +55,9 @@ interface Line {
 /** A line with the longest key and value, in hex and every character escaped, has 0.8 MiB. A longer line is not looked at. */
 const MOST_LINE_BYTES = 1024 * 1024
 
+/** Of what a batch's operations take as records. A delete has one, too, and little text. */
+const MOST_RECORDS_BYTES = 512 * 1024 * 1024
+
 /** Lines whose keys are hashed together, at most. */
 const LINES_TOGETHER = 256
 
@@ -75,6 +78,8 @@ export async function readOperations(
     if (members['op'] === 'renew') return readRenewal(members)
   }
   const { keyed, recordBytes } = manifest
+  const most = Math.floor(MOST_RECORDS_BYTES / recordBytes)
+  if (count > most) refuse(most + 1, `expected at most ${most} operations, got ${count}; split the batch`)
   const kinds = new Uint8Array(count)
   const fingerprints = new Uint8Array(keyed ? count * FINGERPRINT_BYTES : 0)
   const indices = new Uint32Array(keyed ? 0 : count)

@@ -12,7 +12,7 @@ use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::database::lanes::LANES;
 use crate::key::SECRET_BYTES;
 use crate::layout::Layout;
-use crate::tapir::query::NAME_BYTES;
+use crate::stored::NAME_BYTES;
 
 /// The kind of proof for a client that may hold `memory_bytes`, if servers offer both: tags, if they fit beside parities,
 /// permutations and directory.

@@ -13,7 +13,7 @@ use crate::key::{ROW_NAME_BYTES, SECRET_BYTES};
 use crate::layout::Layout;
 use crate::single::geometry::Geometry;
 use crate::single::making::{MAX_LOOKUPS, lookups};
-use crate::tapir::query::NAME_BYTES;
+use crate::stored::NAME_BYTES;
 
 /// Up to this size a client keeps the whole database, unless the app says otherwise. It is smaller than a hint with its
 /// data, needs no query, and no assumption about servers.

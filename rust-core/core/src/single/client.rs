@@ -13,9 +13,7 @@ use crate::error::{Error, expect_below};
 use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
 use crate::scheme::{Asked, Recovered, State, Verdict};
-use crate::tapir::query::NAME_BYTES;
-use crate::tapir::state::{BINDING_BYTES, Unsealed};
-use crate::tapir::update::HintUpdate;
+use crate::stored::{BINDING_BYTES, HintUpdate, NAME_BYTES, Unsealed};
 
 /// `C` is not used: tags verify the answers.
 impl<C> State<C> for Hint<Keyed> {

@@ -10,7 +10,7 @@ use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::key::Secret;
 use crate::layout::Layout;
-use crate::tapir::hint::Stamp;
+use crate::stored::Stamp;
 
 /// H hints in their slots (one array for each property of hints), the backups that are left, and the tags of all records.
 /// Secret, and never copied: neither `Clone` nor `Debug`.

@@ -21,7 +21,7 @@ use crate::error::{Error, expect_below, expect_length};
 use crate::key::{SECRET_BYTES, Secret};
 use crate::layout::{Layout, MAX_BATCH};
 use crate::random::{ChaCha, ENTROPY_BYTES};
-use crate::tapir::hint::{HINT_ID_BYTES, ID_STREAM, Stamp};
+use crate::stored::{HINT_ID_BYTES, ID_STREAM, Stamp};
 
 /// The default number of lookups of a hint, if the backups for them take at most 16 MiB.
 pub const LOOKUPS: usize = 16_384;

@@ -8,8 +8,7 @@ use super::streams::{Function, GROUP, Keyed, Kind};
 use super::table::RowName;
 use crate::error::Error;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
-use crate::tapir::hint::Stamp;
-use crate::tapir::query::NAME_BYTES;
+use crate::stored::{NAME_BYTES, Stamp};
 
 /// In place of a slot: no hint contains the record.
 pub(crate) const MISSED: u32 = u32::MAX;

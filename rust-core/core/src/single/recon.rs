@@ -14,7 +14,7 @@ use super::query::{MISSED, Pending};
 use super::streams::Function;
 use crate::bytes::xor_into;
 use crate::error::{Error, expect_length};
-use crate::tapir::hint::Stamp;
+use crate::stored::Stamp;
 
 /// Verifies both parities of all queries, without early exit, and keeps them for [`recon`]. Returns `false`, and condemns the
 /// hint, if one is forged.

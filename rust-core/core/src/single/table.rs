@@ -13,7 +13,7 @@ use crate::commitment::Tags;
 use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::key::{ROW_NAME_BYTES, Secret};
-use crate::tapir::state::frame::{Reader, Writer};
+use crate::stored::frame::{Reader, Writer};
 
 /// The name of a row.
 pub type RowName = [u8; ROW_NAME_BYTES];

@@ -10,7 +10,7 @@ use crate::bytes::xor_into;
 use crate::database::list::UpdateList;
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::tapir::update::HintUpdate;
+use crate::stored::HintUpdate;
 
 /// Up to this many edits of a stripe are searched for one by one.
 const FEW: usize = 4;

@@ -8,12 +8,12 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
 use crate::scheme::{Recovered, State, Verdict};
+use crate::stored::{BINDING_BYTES, HintUpdate, NAME_BYTES, Unsealed};
 use crate::tapir::hint::Hint;
-use crate::tapir::query::{NAME_BYTES, Pending, query, role_of};
+use crate::tapir::query::{Pending, query, role_of};
 use crate::tapir::recon::{recon, verify};
 use crate::tapir::state::journal::replay;
-use crate::tapir::state::{BINDING_BYTES, Unsealed};
-use crate::tapir::update::{HintUpdate, update_hint};
+use crate::tapir::update::update_hint;
 
 /// `C` verifies the answers to hints without tags.
 impl<C: VectorCommitment> State<C> for Hint {

@@ -13,27 +13,14 @@ use crate::error::{Error, expect_below, expect_length};
 use crate::key::{SECRET_BYTES, Secret};
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
+use crate::stored::{HINT_ID_BYTES, ID_STREAM, Stamp};
 use crate::tapir::permutation::Permutations;
 
-/// Bytes of a hint's id.
-pub const HINT_ID_BYTES: usize = 16;
-/// The ChaCha stream for a hint's id. Permutations use the streams 0 to Q − 1.
-pub(crate) const ID_STREAM: u64 = u64::MAX;
-/// The ChaCha stream for the point of its tags.
+/// The ChaCha stream for the point of its tags. Permutations use the streams 0 to Q − 1.
 const TAG_KEY_STREAM: u64 = u64::MAX - 1;
 
 /// The ChaCha stream for its secret.
 const SECRET_STREAM: u64 = u64::MAX - 2;
-
-/// A hint's id and version. Every stored form has them, so that bytes of another hint, or of another version, are
-/// recognised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    /// random; known only to the client and, later, to the fence of the refresh server
-    pub hint_id: [u8; HINT_ID_BYTES],
-    /// the number of batches and updates applied since the hint was first stored
-    pub version: u64,
-}
 
 /// What the client keeps between queries: permutations, parities, and the data that it checks answers with. Secret, and
 /// never copied: neither `Clone` nor `Debug`.

@@ -9,10 +9,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::error::Error;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
-use crate::tapir::hint::{Hint, Stamp};
-
-/// Bytes of a batch's name.
-pub const NAME_BYTES: usize = 32;
+use crate::stored::{NAME_BYTES, Stamp};
+use crate::tapir::hint::Hint;
 
 /// What the two servers are asked for. Their roles stay the same for the life of a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::bytes::xor_into;
 use crate::commitment::{Checks, VectorCommitment};
 use crate::error::{Error, expect_length};
-use crate::tapir::hint::{Hint, Stamp};
+use crate::stored::Stamp;
+use crate::tapir::hint::Hint;
 use crate::tapir::query::{Pending, Role, swap};
 
 /// Verifies all count·Q entries of one server's answer, without early exit (Fig. 5, Recon 9–15). The dummy at q* and the

@@ -10,7 +10,8 @@ use crate::database::list::{Entry, UpdateList};
 use crate::error::{Error, expect_length};
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
-use crate::tapir::hint::{Hint, HintBuilder, Stamp};
+use crate::stored::HintUpdate;
+use crate::tapir::hint::{Hint, HintBuilder};
 use crate::tapir::permutation::Permutations;
 use crate::tapir::query::Pending;
 
@@ -58,16 +59,6 @@ fn apply_to_parities(
             xor_into(&mut parities[column * block_bytes..][layout.slot(entry.index)], entry.difference);
         }
     }
-}
-
-/// An update, in the form a journal stores: the list and the entropy are enough to replay it.
-pub struct HintUpdate {
-    /// the hint's stamp before the update
-    pub(crate) stamp: Stamp,
-    /// what changed
-    pub list: UpdateList,
-    /// the randomness of new permutations, and of a pending batch's new entries
-    pub(crate) entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
 }
 
 impl HintUpdate {

@@ -22,8 +22,8 @@ use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::key::Secret;
 use crate::layout::Layout;
-use crate::tapir::state::frame::{Reader, Writer};
-use crate::tapir::state::{BINDING_BYTES, Form, Unsealed};
+use crate::stored::frame::{Reader, Writer};
+use crate::stored::{BINDING_BYTES, Form, Unsealed};
 
 const KIND: [u8; 4] = *b"PISc";
 

@@ -10,16 +10,14 @@ use crate::single::hint::Hint;
 use crate::single::query::MISSED;
 use crate::single::recon::{self, Effect};
 use crate::single::streams::Keyed;
-use crate::tapir::state::frame::{Reader, Writer};
-use crate::tapir::update::HintUpdate;
-
-pub(crate) const KIND: [u8; 4] = *b"PISe";
+use crate::stored::frame::{Reader, Writer};
+use crate::stored::{HintUpdate, SINGLE_EFFECT};
 
 impl Effect {
     /// The stored form, for the journal. Secret: it reveals what was asked for.
     #[must_use]
     pub fn encode(&self, layout: &Layout) -> Vec<u8> {
-        let mut out = Writer::new(KIND, self.stamp, self.used.len() * bytes_a_query(layout));
+        let mut out = Writer::new(SINGLE_EFFECT, self.stamp, self.used.len() * bytes_a_query(layout));
         out.layout(layout);
         out.u32(self.used.len());
         for number in self.used.as_flattened() {
@@ -35,7 +33,7 @@ impl Effect {
     /// # Errors
     /// [`Error::State`] if the bytes are no such effect.
     pub fn decode(bytes: &[u8], layout: &Layout) -> Result<Self, Error> {
-        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        let (stamp, mut reader) = Reader::open(bytes, SINGLE_EFFECT)?;
         reader.expect_layout(layout)?;
         let count = reader.count(bytes_a_query(layout))?;
         let mut used = vec![[0; 3]; count];
@@ -62,7 +60,7 @@ fn bytes_a_query(layout: &Layout) -> usize {
 /// # Errors
 /// [`Error::State`] if it is neither an effect nor an update, or not the next one; [`Error::Update`].
 pub fn replay(hint: &mut Hint<Keyed>, entry: &[u8]) -> Result<(), Error> {
-    if entry.first_chunk() == Some(&KIND) {
+    if entry.first_chunk() == Some(&SINGLE_EFFECT) {
         recon::replay(hint, &Effect::decode(entry, hint.layout())?)
     } else {
         hint.update(None, &HintUpdate::decode(entry, hint.layout())?)

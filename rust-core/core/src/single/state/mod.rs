@@ -1,4 +1,4 @@
-//! The stored forms of a client's state, in the same frames as those of [`crate::tapir::state`].
+//! The stored forms of a client's state ([`crate::stored`]).
 //!
 //! | form | kind | what it is |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | [`pending`] | `PISp` | a batch whose queries may have been sent |
 //! | [`effect`] | `PISe` | how a batch changed the hint |
 //!
-//! A journal follows each checkpoint. It has effects, and updates in the form of [`crate::tapir::state::update`], with
+//! A journal follows each checkpoint. It has effects, and updates ([`crate::stored::HintUpdate`]), with
 //! entropy of zeros.
 
 pub mod checkpoint;

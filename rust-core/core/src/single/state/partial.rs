@@ -18,8 +18,8 @@ use super::checkpoint::{read_cutoffs, write_cutoffs};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::random::ENTROPY_BYTES;
-use crate::tapir::state::frame::{Reader, Writer};
-use crate::tapir::state::{BINDING_BYTES, Form, Unsealed};
+use crate::stored::frame::{Reader, Writer};
+use crate::stored::{BINDING_BYTES, Form, Unsealed};
 
 const KIND: [u8; 4] = *b"PISb";
 

@@ -12,8 +12,8 @@ use crate::single::geometry::Geometry;
 use crate::single::hint::Hint;
 use crate::single::query::{MISSED, Pending};
 use crate::single::streams::Function;
-use crate::tapir::query::NAME_BYTES;
-use crate::tapir::state::frame::{Reader, Writer};
+use crate::stored::NAME_BYTES;
+use crate::stored::frame::{Reader, Writer};
 
 const KIND: [u8; 4] = *b"PISp";
 

@@ -4,13 +4,13 @@
 //! keeps tags, their point (8) and all tags (Q·M u64). If the caller verifies answers instead, the mark of
 //! their kind (u32).
 
-use super::frame::{Reader, Writer};
-use super::{BINDING_BYTES, Form, Unsealed};
 use crate::commitment::tags::TAG_BYTES;
 use crate::commitment::{Checks, Tags};
 use crate::error::Error;
 use crate::key::{SECRET_BYTES, Secret};
 use crate::layout::Layout;
+use crate::stored::frame::{Reader, Writer};
+use crate::stored::{BINDING_BYTES, Form, Unsealed};
 use crate::tapir::hint::Hint;
 use crate::tapir::permutation::Permutations;
 

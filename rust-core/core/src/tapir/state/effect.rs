@@ -3,18 +3,17 @@
 //! Body: layout, number of queries (u32), partitions q* (a u32 for each query), columns (a u16 for each), refresh columns
 //! (Q u16 for each), changes (Q·ℓ bytes for each).
 
-use super::frame::{Reader, Writer};
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::stored::EFFECT;
+use crate::stored::frame::{Reader, Writer};
 use crate::tapir::recon::Effect;
-
-pub(super) const KIND: [u8; 4] = *b"PIRe";
 
 impl Effect {
     /// The stored form, for the journal. Secret: it reveals what was asked for.
     #[must_use]
     pub fn encode(&self, layout: &Layout) -> Vec<u8> {
-        let mut out = Writer::new(KIND, self.stamp, self.columns.len() * bytes_a_query(layout));
+        let mut out = Writer::new(EFFECT, self.stamp, self.columns.len() * bytes_a_query(layout));
         out.layout(layout);
         out.u32(self.columns.len());
         for &partition in &self.partitions {
@@ -31,7 +30,7 @@ impl Effect {
     /// # Errors
     /// [`Error::State`] if the bytes are no such effect.
     pub fn decode(bytes: &[u8], layout: &Layout) -> Result<Self, Error> {
-        let (stamp, mut reader) = Reader::open(bytes, KIND)?;
+        let (stamp, mut reader) = Reader::open(bytes, EFFECT)?;
         reader.expect_layout(layout)?;
         let count = reader.count(bytes_a_query(layout))?;
         let entries = count * layout.partitions();

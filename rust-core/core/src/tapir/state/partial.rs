@@ -7,13 +7,13 @@
 //! the hint keeps tags, their point (8) and the tags of folded partitions (M u64 each, in order). If the caller verifies
 //! answers instead, the number 3 (u32).
 
-use super::frame::{Reader, Writer};
-use super::{BINDING_BYTES, Form, Unsealed};
 use crate::commitment::tags::TAG_BYTES;
 use crate::commitment::{Checks, Proofs, Tags};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES};
+use crate::stored::frame::{Reader, Writer};
+use crate::stored::{BINDING_BYTES, Form, Unsealed};
 use crate::tapir::hint::{Hint, HintBuilder};
 
 const KIND: [u8; 4] = *b"PIRb";

@@ -6,11 +6,12 @@
 
 use zeroize::Zeroizing;
 
-use super::frame::{Reader, Writer};
 use crate::error::Error;
 use crate::layout::Layout;
+use crate::stored::NAME_BYTES;
+use crate::stored::frame::{Reader, Writer};
 use crate::tapir::hint::Hint;
-use crate::tapir::query::{NAME_BYTES, Pending};
+use crate::tapir::query::Pending;
 
 const KIND: [u8; 4] = *b"PIRp";
 

@@ -10,7 +10,7 @@ use crate::bytes::reserved;
 use crate::commitment::packaged::{PACKAGED, Packaged};
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::tapir::hint::{HINT_ID_BYTES, Stamp};
+use crate::stored::{HINT_ID_BYTES, Stamp};
 
 /// The version of all forms. A reader refuses any other. Tests read fixtures of every version ever written, in
 /// core/tests/fixtures.
