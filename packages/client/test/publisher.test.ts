@@ -5,8 +5,8 @@ import { encodeEvent, encodeManifest, type Manifest, toHex } from '@keyhush/prot
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { describe, expect, test } from 'vitest'
 import { pause } from '../src/platform/environment.js'
-import { Publisher } from '../src/servers/signatures.js'
-import { settle } from './support/clock.js'
+import { type Place, Publisher } from '../src/servers/signatures.js'
+import { ManualClock, settle } from './support/clock.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
 import { laidOutAnew, nextEpoch, type Operation } from './support/epochs.js'
 import { core, Harness, NAMES, openedOn, refusedBy, sameOnBoth } from './support/harness.js'
@@ -624,6 +624,15 @@ describe('expiry', () => {
       }
     },
   )
+
+  test('servers that show an older epoch: one that has expired is called that, any other a step back', () => {
+    const clock = { ...new ManualClock(), date: () => NOW * 1000 }
+    const publisher = new Publisher(publisherKey, { clock, subtle: undefined, pause })
+    const [seen, older] = [2, 1].map(epoch => ({ databaseId: new Uint8Array(16), epoch })) as [Place, Place]
+    const succession = (expires: number) => () => publisher.checkSuccession({ ...seen, expires }, older)
+    expect(succession(NOW)).toThrow(/expected an epoch that has not expired, got 2/)
+    for (const expires of [0, NOW + DAY]) expect(succession(expires)).toThrow(/gone back/)
+  })
 
   test('of an epoch that a lookup follows to on its way, also one that runs out meanwhile: no record leaves', async () => {
     const { publishing, harness, map, pass } = await dated({})

@@ -369,6 +369,25 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(harness.clock.now() - before).toBe(10_000)
     })
 
+    test('a server that announces an epoch, and for a while says no more of it, is looked at again as soon as it does', async () => {
+      const living = livingKeyless()
+      living.network.misbehave[B] = on('/v1/events', () => problem(404, 'not_found'))
+      const { harness, map, network } = await hearing(living)
+      network.misbehave[A] = on('/v1/info', () => Promise.reject(new TypeError('fetch failed')))
+      const asked = () => network.seen.filter(({ server, path }) => server === A && path === '/v1/info').length
+      const atFirst = asked()
+      living.publish([edit(3, 'three')])
+      const [stream] = network.streams
+      for (let look = 1; look <= 6; look++) {
+        await until(harness.clock, () => asked() === atFirst + 3 * look) // each look asks it three times
+        stream!.tell(lineOf(living, 2))
+      }
+      network.misbehave[A] = undefined
+      const before = harness.clock.now()
+      await until(harness.clock, () => map.epoch === 2)
+      expect(harness.clock.now() - before).toBeLessThan(1_000)
+    })
+
     test('a stream that has lasted is opened again as soon as it breaks, as when a phone has another address', async () => {
       const { living, harness, map, network } = await hearing(livingKeyless())
       harness.clock.sleep(10_000)
