@@ -342,6 +342,25 @@ describe('memory', () => {
     },
   )
 
+  test('sync() waits once for a server that falls silent while a new generation is downloaded', async () => {
+    const { living, network, clock, open, drive } = started({ mode: 'local', publisherKey })
+    const map = await drive(open())
+    const { contents, manifest, manifestBytes } = living.newest
+    const { databaseId } = manifest
+    const next = { databaseId, generation: 2, epoch: 2, previousManifest: core.blake3(manifestBytes) }
+    living.newest = buildDatabase(core, { ...contents, partitions: 7, manifest: next })
+    network.publishOnBoth(living.newest)
+    network.signatures.push(signatureOf(living.newest))
+    let downloads = false
+    network.both(({ server, path }, genuine) => {
+      downloads ||= path.startsWith('/v1/blobs/')
+      return downloads && server === B ? new Promise<never>(() => {}) : genuine
+    })
+    const { error, ms } = await timed(clock, drive, () => map.sync())
+    expect([error, map.epoch]).toEqual([undefined, 2])
+    expect(ms).toBeLessThan(3_000)
+  })
+
   test('servers that are all late are all waited for', async () => {
     const { living, network, clock, open, drive } = started({ mode: 'full' })
     const map = await drive(open())
