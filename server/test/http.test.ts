@@ -452,10 +452,14 @@ describe('several databases in one process', () => {
     }
   })
 
-  test('have health checks at the root even if all have names', async () => {
+  test('have health checks at the root even if all have names, and name no place there', async () => {
     const app = await running({ datasets: [{ name: 'one', dataset: await small() }] })
     expect((await app.inject('/healthz')).statusCode).toBe(200)
-    expect((await app.inject('/readyz')).statusCode).toBe(200)
+    expect((await app.inject('/readyz')).json()).toEqual({ status: 'ready' })
+    app.readiness.watch('the store is away', () => 'db.example:5432 does not reply')
+    for (const url of ['/readyz', '/one/readyz']) {
+      expect((await app.inject(url)).json()).toEqual({ status: 'ready', problems: ['the store is away'] })
+    }
     expectError(await app.inject('/v1/manifest'), 'not_found')
   })
 
