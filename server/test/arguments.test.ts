@@ -101,7 +101,12 @@ test('a dataset without the name of its store', async () => {
 
 test('an error class is an OperatorError, so that a command prints a sentence and no stack', () => {
   /** Those that no command ends with. */
-  const inner = ['base/errors.ts: OperatorError', 'base/refusal.ts: Refusal', 'storage/postgres.ts: CalledOff']
+  const inner = [
+    'base/errors.ts: OperatorError',
+    'base/errors.ts: ThreadError',
+    'base/refusal.ts: Refusal',
+    'storage/postgres.ts: CalledOff',
+  ]
   const src = join(import.meta.dirname, '../src')
   const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.ts'))
   const bare = [...files, '../../packages/pointproofs/src/server/errors.ts'].flatMap(file => {

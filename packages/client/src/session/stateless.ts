@@ -69,6 +69,7 @@ export class StatelessSession implements Session {
   /** what lookups at an epoch need */
   readonly #equipped = new WeakMap<Agreed, Promise<Equipment>>()
   #closed: Promise<void> | undefined
+  #isReplaced = false
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
   /** whether `#syncing` uses replies to requests that were sent before it began */
@@ -388,6 +389,12 @@ export class StatelessSession implements Session {
     return this.#closed
   }
 
+  /** Closes it where another session takes over. Lookups under way go no further than their epoch: they are made again there. */
+  giveWay(): Promise<void> {
+    this.#isReplaced = true
+    return this.close()
+  }
+
   async #end(): Promise<void> {
     await Promise.allSettled(this.#underWay)
     this.#ending.abort(new ClosedError())
@@ -401,10 +408,8 @@ export class StatelessSession implements Session {
     const before = this.#at
     const { at, replies } = await this.#look(before, signal, asked)
     const moves = at !== undefined && (before === undefined || isNews(at.manifest, before.manifest))
-    if (moves && this.#at === before) {
-      this.#assertOpen() // what has taken over may be at an older epoch
-      this.#moveTo(at)
-    }
+    if (moves && this.#isReplaced) throw new ClosedError() // what has taken over may be at an older epoch
+    if (moves && this.#at === before) this.#moveTo(at)
     return replies
   }
 
