@@ -120,20 +120,28 @@ function waiting(most: number) {
 test('networks take turns, and so many are proved at a time', async () => {
   const { proved, begun, submit, end } = waiting(2)
   for (const name of ['a1', 'a2', 'a3', 'a4', 'b1']) submit(name, 10)
-  expect([begun, proved.proving, proved.waiting]).toEqual([['a1', 'a2'], 2, 50])
+  expect([begun, proved.proving, proved.waiting]).toEqual([['a1', 'a2'], 2, 30])
   await end('a1')
-  expect(begun).toEqual(['a1', 'a2', 'b1'])
+  expect(begun).toEqual(['a1', 'a2', 'a3'])
   await end('a2')
-  expect(begun).toEqual(['a1', 'a2', 'b1', 'a3'])
+  expect(begun).toEqual(['a1', 'a2', 'a3', 'b1'])
 })
 
 test('what waits is bounded by its records: the newest of whoever has most gives way, and who has most waits no more', async () => {
   const { proved, outcomes, submit } = waiting(1)
-  for (const name of ['a1', 'a2', 'a3', 'a4']) submit(name, 256)
-  expect(() => submit('a5', 256)).toThrow(/too many answers wait/)
-  submit('b1', 256)
-  await vi.waitFor(() => expect(outcomes).toEqual({ a4: 'instant_full' }))
-  expect(proved.waiting).toBe(1024)
+  for (const name of ['a1', 'a2', 'a3', 'a4', 'a5']) submit(name, 2048)
+  expect(() => submit('a6', 2048)).toThrow(/too many answers wait/)
+  submit('b1', 2048)
+  await vi.waitFor(() => expect(outcomes).toEqual({ a5: 'instant_full' }))
+  expect(proved.waiting).toBe(8192)
+})
+
+test('what is being proved takes no room from what waits, however much it is', async () => {
+  const { begun, submit, end } = waiting(1)
+  submit('a1', 100_000)
+  submit('b1', 16)
+  await end('a1')
+  expect(begun).toEqual(['a1', 'b1'])
 })
 
 test('a client that hangs up is waited for no longer', async () => {
@@ -141,7 +149,7 @@ test('a client that hangs up is waited for no longer', async () => {
   submit('a1', 10)
   submit('b1', 10)()
   submit('c1', 10)
-  expect(proved.waiting).toBe(20)
+  expect(proved.waiting).toBe(10)
   await end('a1')
   expect(begun).toEqual(['a1', 'c1'])
 })

@@ -39,11 +39,12 @@ export function usesIn(src: string): ReadonlyMap<string, readonly string[]> {
     }
   }
   const resolved = (path: readonly string[]): string | undefined => {
-    const other = handedOn.get(path.join('::'))
-    if (other !== undefined) return resolved(other)
     for (let length = path.length; length >= 0; length--) {
-      const found = fileOf.get(path.slice(0, length).join('::'))
+      const name = path.slice(0, length).join('::')
+      const found = fileOf.get(name)
       if (found !== undefined) return found
+      const other = handedOn.get(name)
+      if (other !== undefined) return resolved(other)
     }
     return undefined
   }
@@ -58,7 +59,7 @@ export function usesIn(src: string): ReadonlyMap<string, readonly string[]> {
 /** Comments, and unit tests. */
 const NO_CODE = /^\s*\/\/.*$|#\[cfg\(test\)\]\s*mod tests \{[\s\S]*/gm
 /** `use` with its paths, and whether it hands them on; or a path elsewhere. */
-const USES = /^\s*(pub(?:\(crate\))? )?use ([^;]+);|\b((?:crate|super)(?:::\w+)+)/gm
+const USES = /^\s*(pub(?:\(\w+\))? )?use ([^;]+);|\b((?:crate|super)(?:::\w+)+)/gm
 
 const moduleOf = (file: string): string[] =>
   file

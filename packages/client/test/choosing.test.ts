@@ -203,23 +203,33 @@ test('servers that show an older epoch behind a newer one are not followed back'
 })
 
 test('a lookup without a state that an epoch overtakes while the state takes over does not go further than that', async () => {
-  const { living, world: w } = livingWorld()
-  const [download, line] = [deferred(), deferred()]
-  w.network.both(after('/v1/blobs/', download.promise))
-  const map = await openedBy(w.life())
-  w.network.both(on(INSTANT_PATH, () => line.promise.then(() => Promise.reject(new TypeError('fetch failed')))))
-  const asked = map.at(3)
-  await settle()
-  download.resolve()
-  await rest()
-  expect([map.mode, map.epoch]).toEqual(['local', 1])
-  living.publish([edit(3, 'is newer')])
-  w.network.replaceOnBoth(living.newest)
-  w.network.both(undefined)
-  line.resolve()
-  expect(await w.drive(asked)).toEqual(records.byIndex[3])
-  expect(await w.drive(map.at(3))).toEqual(records.byIndex[3])
-  expect(map.epoch).toBe(1)
+  const views: string[][] = []
+  for (const givesUp of [false, true]) {
+    const { living, world: w } = livingWorld()
+    const [download, line] = [deferred(), deferred()]
+    const giving = new AbortController()
+    w.network.both(after('/v1/blobs/', download.promise))
+    const life = w.life()
+    const map = await openedBy(life)
+    w.network.both(on(INSTANT_PATH, () => line.promise.then(() => Promise.reject(new TypeError('fetch failed')))))
+    const asked = map.at(3, { signal: giving.signal }).catch((error: unknown) => error)
+    await settle()
+    download.resolve()
+    await rest()
+    expect([map.mode, map.epoch]).toEqual(['local', 1])
+    living.publish([edit(3, 'is newer')])
+    w.network.replaceOnBoth(living.newest)
+    w.network.both(undefined)
+    if (givesUp) giving.abort('enough')
+    line.resolve()
+    expect(await w.drive(asked)).toEqual(givesUp ? 'enough' : records.byIndex[3])
+    await w.drive(w.clock.wait(20_000))
+    expect(await w.drive(map.at(3))).toEqual(records.byIndex[3])
+    expect(map.epoch).toBe(1)
+    views.push(paths(w.network).sort())
+    await w.drive(map.close())
+  }
+  expect(views[1]).toEqual(views[0])
 })
 
 test('what hints take of the core is loaded when a state is made, or taken up, and not before', async () => {

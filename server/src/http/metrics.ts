@@ -127,7 +127,7 @@ export class Metrics {
         one_server_waiting: ['Queries to one server that wait for an answer', () => oneServer.waiting],
         one_server_answering: ['Queries to one server that threads are answering', () => oneServer.answering],
       }),
-      proofs_waiting: ['Records of answers that wait to be proved, or are being proved', () => proved.waiting],
+      proofs_waiting: ['Records of answers that wait to be proved', () => proved.waiting],
       proofs_proving: ['Answers that threads are proving', () => proved.proving],
     }
     const counters: Figures<() => number> = {

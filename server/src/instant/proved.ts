@@ -6,14 +6,12 @@ import type { Unproved } from '../dataset/proof-kinds.js'
 import { FairQueue } from '../workers/fair-queue.js'
 import type { Waiting } from './lookups.js'
 
-/** Most openings of answers that wait or are being proved: four of the largest answers, a second or two of work. */
-const MOST_ENTRIES = 1024
+/** Most records of answers that wait: a second or two of a thread's work. */
+const MOST_ENTRIES = 8192
 
 interface Entry {
   readonly unproved: Unproved
   readonly network: string
-  /** a thread has it */
-  begun: boolean
   resolve(body: Uint8Array): void
   reject(error: Error): void
 }
@@ -30,7 +28,7 @@ export class ProvedAnswers {
     this.#most = most
   }
 
-  /** Openings of answers that wait, and of those that are being proved. */
+  /** Records of answers that wait. */
   get waiting(): number {
     return this.#queue.weight
   }
@@ -45,7 +43,7 @@ export class ProvedAnswers {
     if (this.#closed !== undefined) throw this.#closed
     let entry: Entry | undefined
     const answers = new Promise<Uint8Array>((resolve, reject) => {
-      entry = { unproved, network, begun: false, resolve, reject }
+      entry = { unproved, network, resolve, reject }
     })
     const leaving = this.#queue.add(entry!)
     if (leaving === undefined) throw full()
@@ -64,22 +62,22 @@ export class ProvedAnswers {
   }
 
   #wake(): void {
-    for (const entry of this.#queue.inTurn()) {
-      if (this.#proving === this.#most) return
-      if (!entry.begun) void this.#prove(entry)
+    while (this.#proving < this.#most) {
+      const [entry] = this.#queue.inTurn()
+      if (entry === undefined) return
+      this.#queue.served(entry)
+      this.#queue.remove(entry)
+      void this.#prove(entry)
     }
   }
 
   async #prove(entry: Entry): Promise<void> {
-    entry.begun = true
-    this.#queue.served(entry)
     this.#proving += 1
     try {
       entry.resolve(await entry.unproved.prove())
     } catch (cause) {
       entry.reject(new ThreadError('an answer could not be proved', { cause }))
     } finally {
-      this.#queue.remove(entry)
       this.#proving -= 1
       this.#wake()
     }

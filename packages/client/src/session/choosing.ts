@@ -467,7 +467,7 @@ export class ChoosingSession implements Session {
   /** Throws SignatureError. */
   #takeOver(next: StatefulSession): void {
     this.#assertSuccession(this.#now.manifest, next)
-    this.#before = this.#now instanceof StatelessSession ? this.#now.giveWay() : this.#now.close()
+    this.#before = this.#now instanceof StatelessSession ? this.#now.giveWay(next) : this.#now.close()
     this.#now = next
     this.#next = undefined
     this.#begun = true

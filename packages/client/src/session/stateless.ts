@@ -69,7 +69,7 @@ export class StatelessSession implements Session {
   /** what lookups at an epoch need */
   readonly #equipped = new WeakMap<Agreed, Promise<Equipment>>()
   #closed: Promise<void> | undefined
-  #isReplaced = false
+  #successor: Pick<Session, 'ask'> | undefined
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
   /** whether `#syncing` uses replies to requests that were sent before it began */
@@ -209,6 +209,7 @@ export class StatelessSession implements Session {
         const isOver = sends ? hasTurned(error, manifest) : isForgotten(error)
         if (attempt === ATTEMPTS || !isOver) throw error
         await this.follow()
+        if (this.#successor !== undefined) return await this.#successor.ask(question) // it has begun: the app cannot stop it
         if (this.#at === at) throw error
       }
     }
@@ -347,6 +348,7 @@ export class StatelessSession implements Session {
   async sync(signal?: AbortSignal): Promise<void> {
     this.#assertOpen()
     await abortable(this.follow({ patient: true }), signal)
+    if (this.#successor !== undefined) throw new ClosedError()
     this.#lag.assertNone()
   }
 
@@ -389,9 +391,9 @@ export class StatelessSession implements Session {
     return this.#closed
   }
 
-  /** Closes it where another session takes over. Lookups under way go no further than their epoch: they are made again there. */
-  giveWay(): Promise<void> {
-    this.#isReplaced = true
+  /** Closes it where another session takes over. Lookups under way go no further than their epoch, and are made again there. */
+  giveWay(successor: Pick<Session, 'ask'>): Promise<void> {
+    this.#successor = successor
     return this.close()
   }
 
@@ -408,8 +410,8 @@ export class StatelessSession implements Session {
     const before = this.#at
     const { at, replies } = await this.#look(before, signal, asked)
     const moves = at !== undefined && (before === undefined || isNews(at.manifest, before.manifest))
-    if (moves && this.#isReplaced) throw new ClosedError() // what has taken over may be at an older epoch
-    if (moves && this.#at === before) this.#moveTo(at)
+    // What has taken over may be at an older epoch.
+    if (moves && this.#at === before && this.#successor === undefined) this.#moveTo(at)
     return replies
   }
 

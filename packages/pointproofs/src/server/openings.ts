@@ -28,7 +28,7 @@ import {
   type Unproved,
 } from '@keyhush/server/proofs'
 import type { Core, DatabaseHandle } from '@keyhush/wasm'
-import { AnswerThreads } from './answer-threads.js'
+import { AnswerThread } from './answer-thread.js'
 import { type ChangedBlocks, changedBlocks } from './changed-blocks.js'
 import { type Fold, type FoldedRows, RowFolding } from './folding.js'
 import { EDIT_BYTES, OPENING_BYTES, type PointproofsProver } from './module.js'
@@ -80,7 +80,7 @@ export class Openings implements RowProofs, FoldedRows {
   /** but for Q, which may grow */
   readonly #layout: Manifest
   readonly #rows: Row[]
-  readonly #threads: AnswerThreads
+  readonly #thread: AnswerThread
   /** those with edits */
   readonly #edited = new Set<number>()
   #rowLists: Uint8Array
@@ -95,7 +95,7 @@ export class Openings implements RowProofs, FoldedRows {
     this.#rows = rows.map(row => ({ ...row, edits: [] }))
     this.#rowLists = rowLists
     this.#keep(rowLists)
-    this.#threads = new AnswerThreads(proved.setup.proving)
+    this.#thread = new AnswerThread(proved.setup.proving)
   }
 
   get transcript(): Uint8Array {
@@ -167,7 +167,7 @@ export class Openings implements RowProofs, FoldedRows {
     return {
       entries: offsets.length,
       prove: async () => {
-        answer.set(await this.#threads.prove(task), end)
+        answer.set(await this.#thread.prove(task), end)
         return answer.subarray(HEADER_BYTES)
       },
     }
@@ -289,7 +289,7 @@ export class Openings implements RowProofs, FoldedRows {
   }
 
   free(): void {
-    this.#threads.giveBack()
+    this.#thread.giveBack()
     this.proved.prover.free()
   }
 }

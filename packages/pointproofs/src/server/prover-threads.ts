@@ -41,6 +41,11 @@ export class ProverThread {
     this.#worker.unref()
   }
 
+  /** It does nothing any more. */
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
   /** An idle thread, or a new one. `setup`: what its prover is made of. */
   static take(setup: Uint8Array): ProverThread {
     const name = Buffer.from(setup).toString('base64')

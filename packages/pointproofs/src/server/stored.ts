@@ -12,6 +12,7 @@ import { commits, provedWith } from './proofs.js'
 export async function resumeProofs(core: Core, stored: StoredProofs): Promise<Openings> {
   const { location, database, newest, transcript } = stored
   const proved = await provedWith(core, newest, transcript, location, location)
+  let opened: Openings | undefined
   try {
     proved.prover.warm()
     const rowLists = rowListsOf(core, stored)
@@ -23,11 +24,13 @@ export async function resumeProofs(core: Core, stored: StoredProofs): Promise<Op
       }
       await nextTurn()
     }
-    const openings = new Openings(core, proved, newest, await rowsOf(stored), rowLists)
-    await catchUp(core, openings, stored)
-    return openings
+    const rows = await rowsOf(stored)
+    opened = new Openings(core, proved, newest, rows, rowLists)
+    await catchUp(core, opened, stored)
+    return opened
   } catch (error) {
-    proved.prover.free()
+    if (opened === undefined) proved.prover.free()
+    else opened.free()
     throw error
   }
 }

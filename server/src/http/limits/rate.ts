@@ -47,14 +47,20 @@ export class RateLimit {
     if (this.#most === 0) return
     const now = this.#now()
     if (now - this.#since >= WINDOW_MILLISECONDS) this.#begin(now)
-    const client = clientOf(request.ip)
-    const used = this.#used.get(client) ?? 0
+    const used = this.#used.get(clientOf(request.ip)) ?? 0
     if (used >= this.#most) {
       reply.header('retry-after', Math.ceil((this.#since + WINDOW_MILLISECONDS - now) / 1000))
       throw new Refusal('rate_limited', 'too many queries; try again after Retry-After')
     }
     if (used === 0 && this.#used.size >= MOST_CLIENTS) this.#begin(now)
-    this.#used.set(client, used + weight)
+    this.add(request, weight)
+  }
+
+  /** Counts more for a request that was let in. */
+  add(request: Pick<FastifyRequest, 'ip'>, weight: number): void {
+    if (this.#most === 0) return
+    const client = clientOf(request.ip)
+    this.#used.set(client, (this.#used.get(client) ?? 0) + weight)
   }
 
   #begin(now: number): void {

@@ -65,7 +65,11 @@ function tell(log: FastifyBaseLogger, error: unknown): void {
   }
   if (told.size >= MOST_KINDS) told.clear()
   told.set(kind, { at: now, more: 0 })
-  log.error({ ...described, ...(last !== undefined && last.more > 0 && { more: last.more }) }, 'a request failed')
+  const cause = error instanceof ThreadError && { cause: describeError(error.cause) }
+  log.error(
+    { ...described, ...cause, ...(last !== undefined && last.more > 0 && { more: last.more }) },
+    'a request failed',
+  )
 }
 
 /** What an error may tell the log: its kind and where it arose. */

@@ -55,7 +55,7 @@ export function answerRoute(
       claim === undefined ? answer : judge(claim).then(verdict => withVerdict(answer, verdict))
     if (!(answer instanceof Uint8Array)) {
       const { unproved, queries, encode } = answer
-      rate.take(request, reply, WEIGHTS.proof * unproved.entries)
+      rate.add(request, WEIGHTS.proof * unproved.entries)
       const submit = (network: string) => proved.submit(unproved, network)
       return sendWaited(request, reply, { made, queries, submit, encode: body => whole(encode(body)) })
     }

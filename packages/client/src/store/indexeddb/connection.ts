@@ -37,7 +37,7 @@ function unlessIn(seconds: number, late: () => void): () => void {
   return () => clearInterval(timer)
 }
 
-/** The database itself has failed. */
+/** The database itself has failed; what is asked of it may be asked again. */
 class DatabaseError extends StoreUnavailableError {}
 
 /** A connection that is opened when it is needed, and again when it was lost. `lost` is called then. */
@@ -221,7 +221,8 @@ async function asStoreError(error: unknown): Promise<Error> {
       cause: error,
     })
   }
-  return new DatabaseError('IndexedDB is refused or has failed', { cause: error })
+  const isRefusal = !(error instanceof DOMException) || isDomException(error, 'DataCloneError') // as of keys in some private windows
+  return new (isRefusal ? StoreUnavailableError : DatabaseError)('IndexedDB is refused or has failed', { cause: error })
 }
 
 /** What the browser says of the site's quota. Some say nothing, and Chromium is too optimistic. */
