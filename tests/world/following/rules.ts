@@ -26,6 +26,8 @@ const GRACE_MS = 1_000
 export const SOON_MS = 3_500
 /** What all attempts at a lookup take at most, about. */
 const ON_THE_WIRE_MS = 16_000
+/** A request that has left arrives within so long. */
+const ON_ITS_WAY_MS = 50
 /** Requests of a call, one after the other, each of which a slow server delays: it may download a state twice. */
 const REQUESTS_OF_A_CALL = 50
 /** A budget counts in such steps. */
@@ -103,7 +105,7 @@ export class Rules {
     const signed = KEYS.flatMap(key => server.signedUnder(hexKey(key)))
     // Of one that was just put back, a batch that was on its way takes the signed epoch away; its own signature follows.
     const { now } = this.#world.time
-    if (server.episodes.some(({ mood, from }) => mood.is === 'back' && from > now - 1_000)) return
+    if (server.episodes.some(({ mood, from }) => mood.is === 'back' && from > now - ON_ITS_WAY_MS)) return
     if (!answered.some(epoch => signed.includes(epoch))) {
       this.#violate('signed-answered', `${server.letter} answers epochs ${answered}, of which none is signed`)
     }

@@ -41,7 +41,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a pending batch for one server is made anew by the next tab, for the same record',
-    seed: 1,
+    seed: 17,
     mode: 'single',
     file: 'packages/client/src/scheme/core-state.ts',
     find: 'this.readBack(handle => handle.resume(pending))',
@@ -138,8 +138,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'the fence does not hear of the claim behind a query',
     seed: 37,
     file: 'server/src/http/routes/answer.ts',
-    find: 'return judge(claim).then(',
-    replace: "return Promise.resolve('granted').then(",
+    find: 'judge(claim).then(verdict =>',
+    replace: "Promise.resolve('granted' as const).then(verdict =>",
     shows: /the first was shown|two different vectors|a column twice|not stored/,
   },
   {
