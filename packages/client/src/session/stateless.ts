@@ -209,7 +209,7 @@ export class StatelessSession implements Session {
         const isOver = sends ? hasTurned(error, manifest) : isForgotten(error)
         if (attempt === ATTEMPTS || !isOver) throw error
         await this.follow()
-        if (this.#successor !== undefined) return await this.#successor.ask(question) // it has begun: the app cannot stop it
+        if (this.#successor) return await this.#successor.ask(question) // it has begun: the app cannot stop it
         if (this.#at === at) throw error
       }
     }
@@ -348,7 +348,7 @@ export class StatelessSession implements Session {
   async sync(signal?: AbortSignal): Promise<void> {
     this.#assertOpen()
     await abortable(this.follow({ patient: true }), signal)
-    if (this.#successor !== undefined) throw new ClosedError()
+    this.#assertOpen() // else what has taken over is asked
     this.#lag.assertNone()
   }
 
@@ -411,7 +411,7 @@ export class StatelessSession implements Session {
     const { at, replies } = await this.#look(before, signal, asked)
     const moves = at !== undefined && (before === undefined || isNews(at.manifest, before.manifest))
     // What has taken over may be at an older epoch.
-    if (moves && this.#at === before && this.#successor === undefined) this.#moveTo(at)
+    if (moves && this.#at === before && !this.#successor) this.#moveTo(at)
     return replies
   }
 
