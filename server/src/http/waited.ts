@@ -2,7 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '../base/address.js'
-import type { Waiting } from '../instant/lookups.js'
+import type { Waiting } from '../workers/requests.js'
 import { sendBytes } from './binary.js'
 import { whenOver } from './limits/connections.js'
 

@@ -5,9 +5,9 @@
 
 import { type InstantOf, type InstantQuery, instantLayout, type Manifest, type Sharing } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, InstantPassHandle } from '@keyhush/wasm'
-import { epochUnknown, Refusal } from '../base/refusal.js'
+import { epochUnknown } from '../base/refusal.js'
 import type { Epoch, Epochs, SharedDatabase } from '../database/epochs.js'
-import { FairQueue } from '../workers/fair-queue.js'
+import { Requests, type Settles, type Waiting } from '../workers/requests.js'
 import { isFatal, type Source, type Work } from '../workers/workers.js'
 
 export interface InstantOptions {
@@ -30,16 +30,10 @@ export interface InstantRequest extends Sharing {
   readonly network: string
 }
 
-export interface Waiting {
-  /** the answers, one after the other; rejects with a Refusal */
-  readonly answers: Promise<Uint8Array>
-  /** The client has gone. */
-  cancel(): void
-}
-
 /** Queries a pass serves. */
 const PASS_QUERIES = 8
 const DEFAULT_WAITING = 256
+const FULL = 'too many instant lookups are waiting; try again later'
 /**
  * A pass for eight takes less than twice as long as one for one. So a pass waits for as many queries as the last one served, at most
  * this part of the time that it took. A client alone never waits.
@@ -47,7 +41,7 @@ const DEFAULT_WAITING = 256
 const GATHERING = 1 / 2
 
 /** A request under way. */
-interface Entry {
+interface Entry extends Settles {
   readonly request: InstantRequest
   readonly network: string
   /** queries that passes have taken on */
@@ -55,8 +49,6 @@ interface Entry {
   /** those whose answers are there */
   answered: number
   readonly answers: Uint8Array[]
-  resolve(answers: Uint8Array): void
-  reject(error: Error): void
 }
 
 /** A query of an entry, in a pass. */
@@ -77,26 +69,22 @@ interface Together {
 
 export class InstantLookups implements Source {
   readonly #wake: (core: Core) => void
-  /** of those whose queries are not all taken */
-  readonly #queue: FairQueue<Entry>
+  /** in its queue are those whose queries are not all taken */
+  readonly #requests: Requests<Entry>
   #passes = 0
   /** for how many queries the next pass waits, and until when */
   #gathering = { queries: 0, until: 0 }
   #timer: NodeJS.Timeout | undefined
-  /** of requests that are still to be answered */
-  readonly #replies = new Set<Promise<unknown>>()
-  /** why nothing is taken on any more */
-  #closed: Refusal | undefined
 
   /** `wake`: called when there may be a pass to begin */
   constructor({ waiting = DEFAULT_WAITING }: InstantOptions, wake: (core: Core) => void) {
-    this.#queue = new FairQueue(waiting, ({ request, taken }) => request.count - taken)
+    this.#requests = new Requests(waiting, ({ request, taken }) => request.count - taken, FULL)
     this.#wake = wake
   }
 
   /** Queries that wait. */
   get waiting(): number {
-    return this.#queue.weight
+    return this.#requests.queue.weight
   }
 
   /** Passes under way. */
@@ -106,32 +94,20 @@ export class InstantLookups implements Source {
 
   /** Lets a request wait for its passes. Throws an `instant_full` Refusal if there is no room for it. */
   submit(request: InstantRequest): Waiting {
-    if (this.#closed !== undefined) throw this.#closed
-    let entry: Entry | undefined
-    const answers = new Promise<Uint8Array>((resolve, reject) => {
-      entry = { request, network: request.network, taken: 0, answered: 0, answers: [], resolve, reject }
-    })
-    const leaving = this.#queue.add(entry!)
-    if (leaving === undefined) throw full()
-    for (const { reject } of leaving) reject(full())
-    this.#replies.add(answers)
-    const settled = () => void this.#replies.delete(answers)
-    answers.then(settled, settled)
+    const begun = { request, network: request.network, taken: 0, answered: 0 }
+    const waiting = this.#requests.add(settles => ({ ...settles, ...begun, answers: [] }))
     this.#wake(request.epochs.newest.shared().core)
-    return { answers, cancel: () => this.#drop(entry!, new Refusal('not_ready', 'the client has hung up')) }
+    return waiting
   }
 
   /** From now on nothing is taken on. What waits is answered. */
   async close(): Promise<void> {
-    this.#closed ??= new Refusal('not_ready', 'this server is shutting down')
-    while (this.#replies.size > 0) await Promise.allSettled(this.#replies)
+    await this.#requests.close()
     clearTimeout(this.#timer)
   }
 
   stop(): void {
-    const refusal = new Refusal('not_ready', 'this server has failed and is restarting')
-    this.#closed = refusal
-    for (const entry of this.#queue.inTurn()) this.#drop(entry, refusal)
+    this.#requests.stop()
   }
 
   /** The next pass. */
@@ -153,7 +129,7 @@ export class InstantLookups implements Source {
     const { waiting } = this
     const left = this.#gathering.until - performance.now()
     if (waiting === 0 || waiting >= this.#gathering.queries || left <= 0) return false
-    const { core } = this.#queue.inTurn()[0]!.request.epochs.newest.shared()
+    const { core } = this.#requests.queue.inTurn()[0]!.request.epochs.newest.shared()
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
       this.#wake(core)
@@ -166,12 +142,12 @@ export class InstantLookups implements Source {
     let database: SharedDatabase | undefined
     let first: number | undefined
     const taken: Taken[] = []
-    for (const entry of this.#queue.inTurn()) {
+    for (const entry of this.#requests.queue.inTurn()) {
       const { epochs, of, generation, epoch, queries, count, servers, vectors } = entry.request
       const found = epochs.find(generation, epoch)
       const shared = found && sharedOf(found, of)
       if (shared === undefined) {
-        this.#drop(entry, epochUnknown(epochs.newest.manifest))
+        this.#requests.drop(entry, epochUnknown(epochs.newest.manifest))
         continue
       }
       if (!shared.readers.open) {
@@ -189,8 +165,8 @@ export class InstantLookups implements Source {
         const query = queries.subarray(number * bytes, (number + 1) * bytes)
         taken.push({ entry, number, query, kind: Number(shared.previous) + 2 * Number(vectors) })
       }
-      if (entry.taken === count) this.#queue.remove(entry)
-      this.#queue.served(entry)
+      if (entry.taken === count) this.#requests.queue.remove(entry)
+      this.#requests.queue.served(entry)
       if (taken.length === PASS_QUERIES) break
     }
     return database === undefined ? undefined : { database, servers: first!, taken }
@@ -253,18 +229,9 @@ export class InstantLookups implements Source {
 
   /** An error of the core with a code concerns these queries. Any other ends all passes. */
   #giveUp(taken: readonly Taken[], error: unknown): void {
-    for (const { entry } of taken) this.#drop(entry, error as Error)
+    for (const { entry } of taken) this.#requests.drop(entry, error as Error)
     if (isFatal(error)) throw error
   }
-
-  #drop(entry: Entry, error: Error): void {
-    this.#queue.remove(entry)
-    entry.reject(error)
-  }
-}
-
-function full(): Refusal {
-  return new Refusal('instant_full', 'too many instant lookups are waiting; try again later')
 }
 
 /** Sizes of a request's queries and of the answers, as the core says. */

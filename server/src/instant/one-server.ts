@@ -5,9 +5,9 @@ import type { Sharing } from '@keyhush/protocol'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epochs } from '../database/epochs.js'
 import type { Prepared } from '../one-server/prepared.js'
-import { FairQueue } from '../workers/fair-queue.js'
+import { Requests, type Settles, type Waiting } from '../workers/requests.js'
 import { isFatal } from '../workers/workers.js'
-import type { InstantRequest, Waiting } from './lookups.js'
+import type { InstantRequest } from './lookups.js'
 
 export interface OneServerOptions {
   /** most queries that may wait; default 64: a second or two of work */
@@ -18,31 +18,28 @@ export interface OneServerOptions {
 export type OneServerRequest = Omit<InstantRequest, keyof Sharing>
 
 /** A request under way. */
-interface Entry {
+interface Entry extends Settles {
   readonly request: OneServerRequest
   readonly network: string
   readonly answers: Uint8Array[]
   /** a thread has one of its queries */
   asked: boolean
-  resolve(answers: Uint8Array): void
-  reject(error: Error): void
 }
 
 const DEFAULT_WAITING = 64
+const FULL = 'too many lookups are waiting; try again later'
 
 export class OneServerLookups {
-  readonly #queue: FairQueue<Entry>
-  readonly #replies = new Set<Promise<unknown>>()
+  readonly #requests: Requests<Entry>
   #answering = 0
-  #closed: Refusal | undefined
 
   constructor({ waiting = DEFAULT_WAITING }: OneServerOptions = {}) {
-    this.#queue = new FairQueue(waiting, ({ request, answers }) => request.count - answers.length)
+    this.#requests = new Requests(waiting, ({ request, answers }) => request.count - answers.length, FULL)
   }
 
   /** Queries that wait, and those that are being answered. */
   get waiting(): number {
-    return this.#queue.weight
+    return this.#requests.queue.weight
   }
 
   /** Queries that threads are answering. */
@@ -52,38 +49,28 @@ export class OneServerLookups {
 
   /** Lets a request wait for its turns. Throws an `instant_full` Refusal if there is no room for it. */
   submit(request: OneServerRequest): Waiting {
-    if (this.#closed !== undefined) throw this.#closed
-    const { epochs, generation, epoch } = request
+    this.#requests.assertOpen()
+    const { epochs, generation, epoch, network } = request
     if (epochs.find(generation, epoch)?.oneServer?.ready !== true) throw notPrepared(epochs)
-    let entry: Entry | undefined
-    const answers = new Promise<Uint8Array>((resolve, reject) => {
-      entry = { request, network: request.network, answers: [], asked: false, resolve, reject }
-    })
-    const leaving = this.#queue.add(entry!)
-    if (leaving === undefined) throw full()
-    for (const each of leaving) this.#drop(each, full())
-    this.#replies.add(answers)
-    const settled = () => void this.#replies.delete(answers)
-    answers.then(settled, settled)
+    const waiting = this.#requests.add(settles => ({ ...settles, request, network, answers: [], asked: false }))
     this.#wake()
-    return { answers, cancel: () => this.#drop(entry!, new Refusal('not_ready', 'the client has hung up')) }
+    return waiting
   }
 
   /** From now on nothing is taken on. What waits is answered. */
-  async close(): Promise<void> {
-    this.#closed ??= new Refusal('not_ready', 'this server is shutting down')
-    while (this.#replies.size > 0) await Promise.allSettled(this.#replies)
+  close(): Promise<void> {
+    return this.#requests.close()
   }
 
   /** Gives each free thread the next query for its epoch. */
   #wake(): void {
-    for (const entry of this.#queue.inTurn()) {
+    for (const entry of this.#requests.queue.inTurn()) {
       if (entry.asked) continue
       const { epochs, generation, epoch } = entry.request
       const found = epochs.find(generation, epoch)
       const prepared = found?.oneServer
-      if (found === undefined) this.#drop(entry, epochUnknown(epochs.newest.manifest))
-      else if (prepared?.ready !== true) this.#drop(entry, notPrepared(epochs))
+      if (found === undefined) this.#requests.drop(entry, epochUnknown(epochs.newest.manifest))
+      else if (prepared?.ready !== true) this.#requests.drop(entry, notPrepared(epochs))
       else if (!prepared.busy) void this.#answer(entry, prepared)
     }
   }
@@ -93,27 +80,22 @@ export class OneServerLookups {
     const bytes = queries.length / count
     const number = entry.answers.length
     entry.asked = true
-    this.#queue.served(entry)
+    this.#requests.queue.served(entry)
     this.#answering += 1
     try {
       entry.answers.push(await prepared.answer(of, queries.subarray(number * bytes, (number + 1) * bytes)))
       if (entry.answers.length === count) {
-        this.#queue.remove(entry)
+        this.#requests.queue.remove(entry)
         entry.resolve(Buffer.concat(entry.answers))
       }
     } catch (error) {
       const isLost = isFatal(error) // its epoch is answered no more, or another thread is to take its place
-      this.#drop(entry, isLost ? notPrepared(entry.request.epochs) : (error as Error))
+      this.#requests.drop(entry, isLost ? notPrepared(entry.request.epochs) : (error as Error))
     } finally {
       entry.asked = false
       this.#answering -= 1
       this.#wake()
     }
-  }
-
-  #drop(entry: Entry, error: Error): void {
-    this.#queue.remove(entry)
-    entry.reject(error)
   }
 }
 
@@ -127,8 +109,4 @@ function notPrepared({ newest }: Epochs): Refusal {
     )
   }
   return new Refusal('not_ready', 'lookups with one server are being prepared; try again later')
-}
-
-function full(): Refusal {
-  return new Refusal('instant_full', 'too many lookups are waiting; try again later')
 }

@@ -1,27 +1,22 @@
 // Answers that threads prove. They wait in a bounded queue, and networks take turns. Each has its records already, and whatever its proof takes.
 
 import { ThreadError } from '../base/errors.js'
-import { Refusal } from '../base/refusal.js'
 import type { Unproved } from '../dataset/proof-kinds.js'
-import { FairQueue } from '../workers/fair-queue.js'
-import type { Waiting } from './lookups.js'
+import { Requests, type Settles, type Waiting } from '../workers/requests.js'
 
 /** Most records of answers that wait: a second or two of a thread's work. */
 const MOST_ENTRIES = 8192
+const FULL = 'too many answers wait to be proved; try again later'
 
-interface Entry {
+interface Entry extends Settles {
   readonly unproved: Unproved
   readonly network: string
-  resolve(body: Uint8Array): void
-  reject(error: Error): void
 }
 
 export class ProvedAnswers {
   readonly #most: number
-  readonly #queue = new FairQueue<Entry>(MOST_ENTRIES, ({ unproved }) => unproved.entries)
-  readonly #replies = new Set<Promise<unknown>>()
+  readonly #requests = new Requests<Entry>(MOST_ENTRIES, ({ unproved }) => unproved.entries, FULL)
   #proving = 0
-  #closed: Refusal | undefined
 
   /** Proves so many at a time. */
   constructor(most: number) {
@@ -30,7 +25,7 @@ export class ProvedAnswers {
 
   /** Records of answers that wait. */
   get waiting(): number {
-    return this.#queue.weight
+    return this.#requests.queue.weight
   }
 
   /** Answers that threads are proving. */
@@ -40,33 +35,23 @@ export class ProvedAnswers {
 
   /** Lets an answer wait for a thread. Throws an `instant_full` Refusal if there is no room for it. */
   submit(unproved: Unproved, network: string): Waiting {
-    if (this.#closed !== undefined) throw this.#closed
-    let entry: Entry | undefined
-    const answers = new Promise<Uint8Array>((resolve, reject) => {
-      entry = { unproved, network, resolve, reject }
-    })
-    const leaving = this.#queue.add(entry!)
-    if (leaving === undefined) throw full()
-    for (const each of leaving) this.#drop(each, full())
-    this.#replies.add(answers)
-    const settled = () => void this.#replies.delete(answers)
-    answers.then(settled, settled)
+    const waiting = this.#requests.add(settles => ({ ...settles, unproved, network }))
     this.#wake()
-    return { answers, cancel: () => this.#drop(entry!, new Refusal('not_ready', 'the client has hung up')) }
+    return waiting
   }
 
   /** From now on nothing is taken on. What waits is proved. */
-  async close(): Promise<void> {
-    this.#closed ??= new Refusal('not_ready', 'this server is shutting down')
-    while (this.#replies.size > 0) await Promise.allSettled(this.#replies)
+  close(): Promise<void> {
+    return this.#requests.close()
   }
 
   #wake(): void {
+    const { queue } = this.#requests
     while (this.#proving < this.#most) {
-      const [entry] = this.#queue.inTurn()
+      const [entry] = queue.inTurn()
       if (entry === undefined) return
-      this.#queue.served(entry)
-      this.#queue.remove(entry)
+      queue.served(entry)
+      queue.remove(entry)
       void this.#prove(entry)
     }
   }
@@ -82,13 +67,4 @@ export class ProvedAnswers {
       this.#wake()
     }
   }
-
-  #drop(entry: Entry, error: Error): void {
-    this.#queue.remove(entry)
-    entry.reject(error)
-  }
-}
-
-function full(): Refusal {
-  return new Refusal('instant_full', 'too many answers wait to be proved; try again later')
 }
