@@ -1,5 +1,5 @@
-// A thread that proves partitions while a dataset is built, and while it is served answers, or folds edits into openings. It does one task
-// at a time.
+// A thread that does one task at a time. While a dataset is built, it proves partitions. While one is served, it proves answers, or folds
+// edits into openings.
 
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Shape } from '../api.js'

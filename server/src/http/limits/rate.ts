@@ -47,13 +47,14 @@ export class RateLimit {
     if (this.#most === 0) return
     const now = this.#now()
     if (now - this.#since >= WINDOW_MILLISECONDS) this.#begin(now)
-    const used = this.#used.get(clientOf(request.ip)) ?? 0
+    const client = clientOf(request.ip)
+    const used = this.#used.get(client) ?? 0
     if (used >= this.#most) {
       reply.header('retry-after', Math.ceil((this.#since + WINDOW_MILLISECONDS - now) / 1000))
       throw new Refusal('rate_limited', 'too many queries; try again after Retry-After')
     }
     if (used === 0 && this.#used.size >= MOST_CLIENTS) this.#begin(now)
-    this.add(request, weight)
+    this.#used.set(client, used + weight)
   }
 
   /** Counts more for a request that was let in. */

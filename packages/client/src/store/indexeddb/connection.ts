@@ -79,7 +79,7 @@ export class Connection {
         const isLost = error instanceof DatabaseError || this.#database !== opening
         if (pause === undefined || !isLost || !(error instanceof StoreUnavailableError)) throw error
         await new Promise<void>(resolve => setTimeout(resolve, pause))
-        if (opening !== undefined && this.#database === opening) this.#leave(opening)
+        if (opening !== undefined) this.#leave(opening)
       }
     }
   }
