@@ -118,9 +118,6 @@ function portIn(args) {
 }
 
 async function bench(args) {
-  const only = args.indexOf('--only')
-  const parts = only < 0 ? undefined : (args[only + 1] ?? '').split(',')
-  if (parts?.includes('demo') ?? (args.includes('--all') || args.includes('--write'))) await fetchLarge()
   return await buildAndRun('bench', args)
 }
 

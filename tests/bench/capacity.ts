@@ -7,12 +7,13 @@
 //
 // Queries are those of clients, the sender has a processor of its own, and every answer is compared with the first one.
 
-import { stat } from 'node:fs/promises'
+import { stat, writeFile } from 'node:fs/promises'
 import { get, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import type { Proofs } from '@keyhush/protocol'
+import { type Proofs, toHex } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
+import { Ceremony } from '../../packages/pointproofs/test/support/reference.js'
 import type { ServerProcess } from '../support/processes.js'
 import { PUBLISHER_KEY } from '../support/publishing.js'
 import { aligned, writeBetween } from './document.js'
@@ -20,7 +21,6 @@ import { edits, publishTimed } from './living.js'
 import { type RecordedLookup, recordLookups } from './load.js'
 import { offer, type Question, questionFor, requestOf } from './offering.js'
 import { power } from './plot.js'
-import { ceremonyOf } from './proved.js'
 import { median } from './report.js'
 import { shardTable } from './shards.js'
 import { newestManifest, processorMs, pseudorandomBytes, residentBytes, type Shape, Stage, under } from './stage.js'
@@ -164,6 +164,16 @@ async function measureProved(records: number, seconds: number): Promise<SizeFigu
     const questions = await many(() => questionFor(server.url, manifest, 'pointproofs', 1))
     return { records, rates: { [kind]: await rateOf(server, kind, questions, seconds) } }
   })
+}
+
+/** Of two contributors. Made by the reference: what the command takes is measured elsewhere (node tests/run.mjs pointproofs). */
+async function ceremonyOf(stage: Stage): Promise<string[]> {
+  const ceremony = new Ceremony(false)
+  for (const [at, name] of ['Ada', 'Grace'].entries()) ceremony.contribute(name, new Uint8Array(32).fill(at))
+  const file = join(stage.folder, 'ceremony.pirt')
+  await writeFile(file, ceremony.transcript())
+  await writeFile(`${file}.receipt`, toHex(ceremony.chain))
+  return ['--proofs', 'pointproofs', '--ceremony', file]
 }
 
 async function many<T>(make: () => Promise<T>): Promise<T[]> {

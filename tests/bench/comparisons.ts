@@ -1,24 +1,45 @@
-// The papers' tables, ours beside theirs: from what the sweep measured to rows of tables and plots.
+// The papers' tables, ours beside theirs: TAPIR, Table 1 and Fig. 9; SinglePass, Table 2.
 
 import type { EntryProofs } from '@keyhush/protocol'
 import { CHANGES, PROOFS } from './compute.js'
-import { aligned, type Comparison } from './document.js'
+import { aligned, heading, table } from './document.js'
+import type { Options } from './options.js'
 import { FIG_9, type Figure, published, TABLE_2 } from './papers.js'
-import { format, type Plot, type Row, type Unit } from './plot.js'
-import { median, quantile } from './report.js'
+import { format, power, type Row, type Unit } from './plot.js'
+import { median, quantile, type Section } from './report.js'
 import {
   LAYOUTS,
   type LayoutFigures,
   type LayoutKind,
   type Quantity,
   type SizeFigures,
+  sweep,
   TABLE_2_RECORDS,
   type UpdateFigures,
 } from './sweep.js'
-import { KINDS, nameOf, type VisitFigures } from './visits.js'
 
-const X = 'records (N) of 32 bytes'
 const PLACE: Record<LayoutKind, string> = { planned: '', root: ', Q = √N' }
+
+export async function papers(options: Options): Promise<Section[]> {
+  const all = await sweep(options)
+  const sizes = all.filter(({ records }) => records !== TABLE_2_RECORDS)
+  return [...largestTab(sizes), ...table1(sizes), ...fig9(sizes), ...table2(all)]
+}
+
+/** N = 2^24 works in Chromium, end to end, within 1.5 GiB: with the proofs that `open()` chooses there by itself. */
+function largestTab(sizes: readonly SizeFigures[]): Section[] {
+  const largest = sizes.find(({ records }) => records === 2 ** 24)
+  if (largest === undefined) return []
+  const { records, layouts } = largest
+  const figures = PROOFS.map(proofs => ({
+    name: `memory of a tab, durable, ${power(records)}`,
+    column: `${proofs}${proofs === 'merkle' ? ', as open() chooses' : ''}`,
+    unit: 'GiB',
+    target: proofs === 'merkle' ? (['≤', 1.5] as const) : undefined,
+    samples: layouts.planned.proofs[proofs].tabMemory.map(bytes => bytes / 2 ** 30),
+  }))
+  return [{ title: 'A large database', figures }]
+}
 
 /** A row, unless nothing was measured. Its spread leaves a tenth out at either end: one lookup of a hundred says little. */
 function row(series: string, x: number, samples: readonly number[]): Row[] {
@@ -45,67 +66,53 @@ function perLayout(sizes: readonly SizeFigures[], read: (figures: LayoutFigures)
   )
 }
 
-function compared(
-  file: string,
-  title: string,
-  y: string,
-  unit: Unit,
-  rows: readonly Row[],
-  theirs: readonly Row[] = [],
-  x = X,
-): Comparison {
-  const dashed = [...new Set(theirs.map(({ series }) => series))]
-  const plot: Plot = { title, y, unit, x, rows: [...rows, ...theirs], dashed }
-  return { file: `bench/${file}`, plot }
+/** Unless nothing was measured. */
+function compared(title: string, y: string, unit: Unit, rows: readonly Row[], theirs: readonly Row[] = []): Section[] {
+  const compared = { title, y, unit, rows: [...rows, ...theirs] }
+  return rows.length === 0 ? [] : [{ title: heading(compared), figures: [], table: table(compared) }]
 }
 
 /** TAPIR, Table 1. */
-export function table1(all: readonly SizeFigures[]): Comparison[] {
-  const sizes = all.filter(({ records }) => records !== TABLE_2_RECORDS)
+function table1(sizes: readonly SizeFigures[]): Section[] {
   const theirs = (figure: Figure, ...schemes: string[]) => published(figure, schemes)
   const of = (quantity: Quantity) => ours(sizes, quantity)
   const plain = (series: string, read: (size: SizeFigures) => readonly number[]) =>
     sizes.flatMap(size => row(series, size.records, read(size)))
   return [
-    compared(
-      ...(['server-digests.svg', 'Digests', 'time of one server, once', 'seconds'] as const),
+    ...compared(
+      ...(['Digests', 'time of one server, once', 'seconds'] as const),
       perLayout(sizes, ({ digests }) => digests),
       theirs('serverSeconds', 'TAPIR-MT', 'APIR-Matrix-MT'),
     ),
-    compared(
-      ...(['offline-computing.svg', 'Computing the offline phase', 'time of a client', 'seconds'] as const),
+    ...compared(
+      ...(['Computing the offline phase', 'time of a client', 'seconds'] as const),
       of('offlineComputing'),
       theirs('clientSeconds', 'TAPIR-MT', 'SinglePass'),
     ),
-    compared(
-      ...(['offline-chromium.svg', 'The whole offline phase in Chromium', 'time, durable state', 'seconds'] as const),
-      [...of('offlineChromium'), ...plain('downloading everything', ({ plain }) => plain.everything)],
-    ),
-    compared(
-      ...(['lookup-computing.svg', 'Computing a lookup', 'time of a client and both servers', 'seconds'] as const),
+    ...compared('The whole offline phase in Chromium', 'time, durable state', 'seconds', [
+      ...of('offlineChromium'),
+      ...plain('downloading everything', ({ plain }) => plain.everything),
+    ]),
+    ...compared(
+      ...(['Computing a lookup', 'time of a client and both servers', 'seconds'] as const),
       of('lookupComputing'),
       theirs('lookupSeconds', 'TAPIR-MT', 'TAPIR-PP', 'APIR-DPF'),
     ),
-    compared(...(['lookup-chromium.svg', 'A whole lookup in Chromium', 'time, durable state', 'seconds'] as const), [
+    ...compared('A whole lookup in Chromium', 'time, durable state', 'seconds', [
       ...of('lookupChromium'),
       ...plain('a record without privacy', ({ plain }) => plain.record),
     ]),
-    compared(
-      ...(['tab-memory.svg', "A tab's process in Chromium", 'most memory, durable state', 'bytes'] as const),
-      of('tabMemory'),
-    ),
-    compared(
-      ...(['server-memory.svg', 'A server process', 'most memory, proofs and tags both offered', 'bytes'] as const),
+    ...compared("A tab's process in Chromium", 'most memory, durable state', 'bytes', of('tabMemory')),
+    ...compared(
+      ...(['A server process', 'most memory, proofs and tags both offered', 'bytes'] as const),
       perLayout(sizes, ({ serverMemory }) => serverMemory),
     ),
-  ].filter(({ plot }) => plot.rows.length > 0)
+  ]
 }
 
 /** TAPIR, Fig. 9. */
-export function fig9(all: readonly SizeFigures[]): Comparison[] {
-  const sizes = all.filter(({ records }) => records !== TABLE_2_RECORDS)
+function fig9(sizes: readonly SizeFigures[]): Section[] {
   return LAYOUTS.flatMap(layout => {
-    const file = layout === 'planned' ? '' : '-root'
     const title = `A change${PLACE[layout]}`
     const changes = (read: (figures: UpdateFigures) => readonly number[]) =>
       CHANGES.flatMap(change =>
@@ -116,51 +123,23 @@ export function fig9(all: readonly SizeFigures[]): Comparison[] {
         changes(figures => read(figures, proofs)).map(row => ({ ...row, series: `${row.series}, ${proofs}` })),
       )
     return [
-      compared(
-        `update-server${file}.svg`,
-        title,
-        'time of one server',
-        'seconds',
+      ...compared(
+        ...([title, 'time of one server', 'seconds'] as const),
         changes(({ server }) => server),
       ),
-      compared(
-        ...([`update-client${file}.svg`, title, 'time of a client', 'seconds'] as const),
+      ...compared(
+        ...([title, 'time of a client', 'seconds'] as const),
         perProofs(({ client }, proofs) => client[proofs]),
-        FIG_9.clientSeconds,
+        FIG_9,
       ),
     ]
   })
 }
 
-/** First visits in all modes, of both kinds of database. */
-export function firstVisits(visited: readonly VisitFigures[]): Comparison[] {
-  return KINDS.flatMap(kind => {
-    const figures = visited.filter(each => each.kind === kind)
-    const modes = [...new Set(figures.flatMap(({ modes }) => Object.keys(modes)))]
-    const of = (quantity: 'seconds' | 'bytes') =>
-      modes.flatMap(mode =>
-        figures.flatMap(({ records, modes }) => row(nameOf(mode), records, modes[mode]?.[quantity] ?? [])),
-      )
-    const plain = figures.flatMap(({ records, plain }) => row('a record without privacy', records, plain))
-    const title = `A first visit, ${kind}`
-    const x = 'records (N), values of 32 bytes'
-    return [
-      compared(
-        ...([`visit-${kind}-time.svg`, title, 'time to the first record', 'seconds'] as const),
-        ...([[...of('seconds'), ...plain], [], x] as const),
-      ),
-      compared(
-        ...([`visit-${kind}-bytes.svg`, title, 'bytes moved by then', 'bytes'] as const),
-        ...([of('bytes'), [], x] as const),
-      ),
-    ]
-  }).filter(({ plot }) => plot.rows.length > 0)
-}
-
-/** SinglePass, Table 2, as a Markdown table; undefined if N = 3 000 000 was not measured. */
-export function table2(all: readonly SizeFigures[]): string | undefined {
+/** SinglePass, Table 2, if N = 3 000 000 was measured. */
+function table2(all: readonly SizeFigures[]): Section[] {
   const size = all.find(({ records }) => records === TABLE_2_RECORDS)
-  if (size === undefined) return undefined
+  if (size === undefined) return []
   const columns = LAYOUTS.flatMap(layout => PROOFS.map(proofs => ({ layout: size.layouts[layout], proofs })))
   const cells = (unit: Unit, read: (column: (typeof columns)[number]) => readonly number[]) =>
     columns.map(column => (read(column).length === 0 ? '' : format(median(read(column)), unit)))
@@ -188,5 +167,5 @@ export function table2(all: readonly SizeFigures[]): string | undefined {
       ...cells('seconds', ({ layout }) => layout.updates.edit.server.map(each => 500 * each)),
     ],
   ]
-  return aligned(lines)
+  return [{ title: 'SinglePass, Table 2', figures: [], table: aligned(lines) }]
 }

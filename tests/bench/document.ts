@@ -10,7 +10,7 @@ export interface Comparison {
 }
 
 /** A row for every x, a column for every series: `median (min–max)`, all in one unit; empty where there is none. */
-export function table({ unit, rows }: Plot): string {
+export function table({ unit, rows }: Pick<Plot, 'unit' | 'rows'>): string {
   const series = [...new Set(rows.map(row => row.series))]
   const xs = [...new Set(rows.map(row => row.x))].sort((a, b) => a - b)
   const scale = scaleOf(rows, unit)
@@ -35,7 +35,7 @@ function scaleOf(rows: readonly Row[], unit: Unit): Scale {
 }
 
 /** A table's heading: what it shows, and in which unit. */
-export function heading({ title, y, unit, rows }: Plot): string {
+export function heading({ title, y, unit, rows }: Omit<Plot, 'x'>): string {
   const { name } = scaleOf(rows, unit)
   return `${title}: ${y}${name && ` (${name})`}`
 }
@@ -52,12 +52,7 @@ export function aligned(lines: readonly (readonly string[])[]): string {
 
 /** Its part of a document in docs/: a heading, the plot, whose file is in docs/plots/, and the table. */
 export function markdown({ file, plot }: Comparison): string {
-  return `### ${heading(plot)}\n\n${picture({ file, plot })}\n\n${table(plot)}\n`
-}
-
-/** The plot alone. */
-export function picture({ file, plot }: Comparison): string {
-  return `![${plot.title}: ${plot.y}](plots/${file})`
+  return `### ${heading(plot)}\n\n![${plot.title}: ${plot.y}](plots/${file})\n\n${table(plot)}\n`
 }
 
 /** Writes the plot into `folder`. */

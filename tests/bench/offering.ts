@@ -26,20 +26,13 @@ export interface Offered {
   readonly lost: number
 }
 
-/** `encode`: of the version that the server is of. */
-export async function questionFor(
-  url: string,
-  manifest: Manifest,
-  proofs: Proofs,
-  count: number,
-  encode = encodeQuery,
-): Promise<Question> {
+export async function questionFor(url: string, manifest: Manifest, proofs: Proofs, count: number): Promise<Question> {
   const vectors = new Uint8Array(2 * count * manifest.partitions)
   const offsets = new DataView(vectors.buffer)
   for (let i = 0; i < vectors.length; i += 2) {
     offsets.setUint16(i, Math.floor(Math.random() * manifest.partitionRecords), true)
   }
-  const body = encode(manifest, count, vectors, proofs)
+  const body = encodeQuery(manifest, count, vectors, proofs)
   const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body })
   if (reply.status !== 200) throw new Error(`expected status 200, got ${reply.status}`)
   return { request: requestOf(url, body), answer: Buffer.from(await reply.arrayBuffer()) }

@@ -16,10 +16,6 @@ import { check, pseudorandomBytes, type Shape } from './stage.js'
 const WARM_UP_LOOKUPS = 5
 const CONTEXT = { databaseId: new Uint8Array(16).fill(1), generation: 1, of: 'records' } as const
 
-export const ONE_SERVER_COMPUTING = 'One server, no download: computing'
-/** The title of what docs/benchmarks.md leaves out: bytes, which follow from the shape (docs/costs.md), and times that no lookup waits for. */
-export const ONE_SERVER_MORE = 'One server, no download: sizes, and other times'
-
 interface Designed extends Shape {
   readonly design: Readonly<Record<Size | Time, number>>
 }
@@ -68,8 +64,9 @@ export async function oneServer(options: Options): Promise<Section[]> {
     more.push(...(await moved(shape)), ...computed.more)
   }
   return [
-    { title: ONE_SERVER_MORE, figures: more },
-    { title: ONE_SERVER_COMPUTING, figures: lookups },
+    // docs/benchmarks.md leaves it out: bytes, which follow from the shape (docs/costs.md), and times that no lookup waits for.
+    { title: 'One server, no download: sizes, and other times', figures: more },
+    { title: 'One server, no download: computing', figures: lookups },
     await oneServerClients(options),
     await oneServerVisits(options),
   ]

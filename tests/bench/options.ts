@@ -4,31 +4,14 @@ import { parseArgs } from 'node:util'
 import type { Target } from './report.js'
 import type { Shape } from './stage.js'
 
-export const PARTS = [
-  'compute',
-  'lookups',
-  'single',
-  'instant',
-  'one-server',
-  'living',
-  'visits',
-  'tasks',
-  'demo',
-  'proved',
-  'script',
-  'phones',
-  'papers',
-] as const
+export const PARTS = ['compute', 'lookups', 'instant', 'one-server', 'living', 'visits', 'phones', 'papers'] as const
 export type Part = (typeof PARTS)[number]
 
 /** Not asked for unless by name, or everything is. */
-const LONG: readonly Part[] = ['one-server', 'demo', 'proved', 'script', 'phones', 'papers']
+const LONG: readonly Part[] = ['one-server', 'phones', 'papers']
 
 /** The papers' N. */
 const SIZES = [2 ** 16, 2 ** 18, 2 ** 20, 3_000_000, 2 ** 22, 2 ** 24]
-
-/** N of databases with Pointproofs, which are proved first: a minute for the larger one. */
-const PROVED = [2 ** 14, 2 ** 16]
 
 /** N of first visits. */
 const VISITS = [2 ** 16, 2 ** 20, 2 ** 22]
@@ -44,16 +27,12 @@ export interface Options {
   readonly parts: ReadonlySet<Part>
   /** N of the papers' tables */
   readonly sizes: readonly number[]
-  /** N of databases with Pointproofs */
-  readonly proved: readonly number[]
-  /** what proves them natively; undefined: WebAssembly does */
-  readonly prover: string | undefined
   /** N of first visits */
   readonly visits: readonly number[]
   /** whether what takes long is measured, too */
   readonly all: boolean
-  /** what is written into docs/benchmarks.md: the whole document anew, or the sections of the parts that are measured */
-  readonly write: 'all' | 'measured' | undefined
+  /** whether the tables go into docs/benchmarks.md */
+  readonly write: boolean
 }
 
 export function readOptions(args: string[]): Options {
@@ -68,18 +47,14 @@ export function readOptions(args: string[]): Options {
       all: { type: 'boolean', default: false },
       only: { type: 'string' },
       sizes: { type: 'string', default: SIZES.join() },
-      proved: { type: 'string', default: PROVED.join() },
-      prover: { type: 'string' },
       visits: { type: 'string', default: VISITS.join() },
       write: { type: 'boolean', default: false },
     },
   })
   const whole = values.write && values.only === undefined
-  const parts = values.only?.split(',') ?? PARTS.filter(part => !LONG.includes(part) || values.all || whole)
+  const parts =
+    values.only?.split(',') ?? PARTS.filter(part => !LONG.includes(part) || values.all || (whole && part !== 'phones'))
   for (const part of parts) if (!isPart(part)) throw new Error(`--only: expected ${PARTS.join(', ')}, got ${part}`)
-  if (values.write && !whole && parts.some(part => part === 'visits' || part === 'papers')) {
-    throw new Error('--write: visits and papers have plots, which are made with everything; drop --only')
-  }
   return {
     shape: {
       records: count('--records', values.records),
@@ -90,11 +65,9 @@ export function readOptions(args: string[]): Options {
     lookups: count('--lookups', values.lookups),
     parts: new Set(parts as Part[]),
     sizes: counts('--sizes', values.sizes),
-    proved: counts('--proved', values.proved),
-    prover: values.prover,
     visits: counts('--visits', values.visits),
     all: values.all || whole,
-    write: whole ? 'all' : values.write ? 'measured' : undefined,
+    write: values.write,
   }
 }
 

@@ -1,5 +1,5 @@
 // The parts of the bench that run in a page. They are sent over as text, so that they use nothing from outside
-// themselves but the global `keyhush`; `measureMaps` runs under Node in the same way.
+// themselves but the global `keyhush`.
 
 import type { OpenOptions } from '@keyhush/client'
 import type {} from '../support/web.js'
@@ -7,7 +7,7 @@ import type {} from '../support/web.js'
 /** A map to be measured. */
 export interface Subject {
   readonly servers: [string, string]
-  readonly proofs: 'tags' | 'merkle' | 'pointproofs'
+  readonly proofs: 'tags' | 'merkle'
   readonly storage: 'memory' | 'required'
   /** whether the event loop is watched during its offline phase; costs a little */
   readonly watched?: boolean
@@ -43,7 +43,6 @@ export async function measureMaps(
   warmUpLookups: number,
   lookups: number,
 ): Promise<Measured[]> {
-  const { pointproofs } = keyhush
   const turn = (ms?: number) => new Promise(resolve => setTimeout(resolve, ms))
 
   // Watching: long tasks, and a message to oneself at every turn of the event loop.
@@ -101,7 +100,7 @@ export async function measureMaps(
       }
       return fetch(url, init)
     }
-    const map = await keyhush.open({ servers, mode: 'full', proofs, pointproofs, storage, fetch: noting })
+    const map = await keyhush.open({ servers, mode: 'full', proofs, storage, fetch: noting })
     const offlineMs = performance.now() - start
     const longestTaskMs = (await ended?.()) ?? 0
     await turn(50) // what is stored afterwards does not weigh on the next
@@ -161,7 +160,7 @@ export async function measureMaps(
         return response
       }
       const start = performance.now()
-      const again = await keyhush.open({ servers, mode: 'full', proofs, pointproofs, storage, fetch: timing })
+      const again = await keyhush.open({ servers, mode: 'full', proofs, storage, fetch: timing })
       const index = Math.floor(Math.random() * again.size)
       samples.push({ index, value: Array.from((await again.at(index)) ?? []) })
       reopenMs = firstVector! - start - (greetingDone - greetingBegun)

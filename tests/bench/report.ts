@@ -22,6 +22,13 @@ const AS_DESIGNED = 1.2
 export interface Section {
   readonly title: string
   readonly figures: readonly Figure[]
+  /** in place of the table of its figures */
+  readonly table?: string
+}
+
+/** What stands below the title. */
+export function tablesOf({ figures, table }: Section): string {
+  return table ?? report(figures)
 }
 
 export function passed({ target, samples }: Figure): boolean {
@@ -32,7 +39,7 @@ export function passed({ target, samples }: Figure): boolean {
 }
 
 /** A row for every name, a column for every column; then those without one, in a table of their own. */
-export function report(figures: readonly Figure[]): string {
+function report(figures: readonly Figure[]): string {
   const [alone, others] = [true, false].map(is => figures.filter(({ column }) => (column === undefined) === is))
   return [others!, alone!]
     .filter(({ length }) => length > 0)

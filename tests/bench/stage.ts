@@ -1,14 +1,12 @@
 // What the bench measures on: datasets, server processes, pages in a browser, clients under Node. All of it is gone when
 // the stage closes.
 
-import { execFile } from 'node:child_process'
 import { createCipheriv } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { contentHash, decodeManifest, type Manifest, toHex } from '@keyhush/protocol'
 import type { Browser, Page } from 'puppeteer-core'
 import { launchBrowser } from '../../tools/browsers.mjs'
@@ -146,34 +144,10 @@ async function bytesIn(pid: number, name: string): Promise<number | undefined> {
 /** The processor time of a process so far, all threads of it. Linux tells, in hundredths of a second. */
 export async function processorMs(pid: number): Promise<number | undefined> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-  return msIn(stat, 14)
-}
-
-/** The same of all processes that this one has started and that have ended, and of theirs. */
-export async function childrensMs(): Promise<number | undefined> {
-  return msIn(await readFile('/proc/self/stat', 'utf8').catch(() => ''), 16)
-}
-
-/** Two neighbouring fields of a process's line. After its name, which may have anything in it: state is the 3rd field, utime the 14th, cutime the 16th. */
-function msIn(stat: string, first: number): number | undefined {
+  // After its name, which may have anything in it: state is the 3rd field, utime the 14th.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  const [user, system] = fields.slice(first - 3, first - 1)
+  const [user, system] = fields.slice(11, 13)
   return user === undefined || system === undefined ? undefined : 10 * (Number(user) + Number(system))
-}
-
-/** Runs a function that is sent over as text in a new Node process, where `keyhush` is the SDK. */
-export async function inNode<Args extends unknown[], Result>(
-  subject: (...args: Args) => Promise<Result>,
-  ...args: Args
-): Promise<{ readonly result: Result; readonly peakBytes: number }> {
-  const script = `
-    globalThis.keyhush = { ...(await import('@keyhush/client')), pointproofs: () => import('@keyhush/pointproofs') }
-    const result = await (${subject})(...${JSON.stringify(args)})
-    const peakBytes = 1024 * process.resourceUsage().maxRSS
-    process.stdout.write(JSON.stringify({ result, peakBytes }))`
-  const options = { cwd: fileURLToPath(new URL('..', import.meta.url)), maxBuffer: 2 ** 28 }
-  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], options)
-  return JSON.parse(stdout)
 }
 
 /** The key stream of ChaCha20 under a zero key: the same bytes on every machine. */
@@ -205,9 +179,8 @@ export async function untilReady(url: string): Promise<void> {
   while (!(await fetch(`${url}/readyz`)).ok) await sleep(100)
 }
 
-/** `decode`: of the version that the server is of. */
-export async function newestManifest(url: string, decode = decodeManifest): Promise<Manifest> {
-  return decode(new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer()))
+export async function newestManifest(url: string): Promise<Manifest> {
+  return decodeManifest(new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer()))
 }
 
 /** Where the partitions of a database are. */

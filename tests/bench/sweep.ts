@@ -7,12 +7,10 @@ import { discardCore, loadCore } from '@keyhush/wasm'
 import { CHANGES, type Change, ComputeBench, PROOFS } from './compute.js'
 import type { Options } from './options.js'
 import { type Measured, measureMaps, measurePlain } from './page.js'
-import { power } from './plot.js'
-import type { Section } from './report.js'
 import { check, newestManifest, partitionUrls, peakBytes, pseudorandomBytes, Stage, under } from './stage.js'
 
-export const RECORD_BYTES = 32
-export const BATCH = 500
+const RECORD_BYTES = 32
+const BATCH = 500
 /** SinglePass, Table 2 */
 export const TABLE_2_RECORDS = 3_000_000
 
@@ -25,7 +23,7 @@ export const LAYOUTS = ['planned', 'root'] as const
 export type LayoutKind = (typeof LAYOUTS)[number]
 
 /** What is measured of one kind of proof. Seconds or bytes. */
-export const QUANTITIES = [
+const QUANTITIES = [
   'offlineComputing',
   'offlineChromium',
   'lookupComputing',
@@ -61,30 +59,10 @@ export interface UpdateFigures {
   readonly client: Record<EntryProofs, readonly number[]>
 }
 
-export interface PapersFigures {
-  readonly sizes: readonly SizeFigures[]
-  readonly sections: readonly Section[]
-}
-
-export async function papers(options: Options): Promise<PapersFigures> {
+export async function sweep(options: Options): Promise<SizeFigures[]> {
   const sizes: SizeFigures[] = []
   for (const records of options.sizes) sizes.push(await measureSize(records))
-  const figures = largestTab(sizes)
-  return { sizes, sections: figures.length === 0 ? [] : [{ title: 'A large database', figures }] }
-}
-
-/** N = 2^24 works in Chromium, end to end, within 1.5 GiB: with the proofs that `open()` chooses there by itself. */
-function largestTab(sizes: readonly SizeFigures[]): Section['figures'] {
-  const largest = sizes.find(({ records }) => records === 2 ** 24)
-  if (largest === undefined) return []
-  const { records, layouts } = largest
-  return PROOFS.map(proofs => ({
-    name: `memory of a tab, durable, ${power(records)}`,
-    column: `${proofs}${proofs === 'merkle' ? ', as open() chooses' : ''}`,
-    unit: 'GiB',
-    target: proofs === 'merkle' ? (['≤', 1.5] as const) : undefined,
-    samples: layouts.planned.proofs[proofs].tabMemory.map(bytes => bytes / 2 ** 30),
-  }))
+  return sizes
 }
 
 async function measureSize(records: number): Promise<SizeFigures> {

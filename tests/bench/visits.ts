@@ -26,14 +26,11 @@ const REPEATED_SECONDS = 2
 /** What targets are for: beyond it the manifest alone takes more. */
 const MOST_JUDGED = 2 ** 22
 
-/** The title of their table. */
-export const VISITS = 'First visits'
-
-export const KINDS = ['keyed', 'keyless'] as const
-export type Kind = (typeof KINDS)[number]
+const KINDS = ['keyed', 'keyless'] as const
+type Kind = (typeof KINDS)[number]
 
 /** First visits to one database. */
-export interface VisitFigures {
+interface VisitFigures {
   readonly kind: Kind
   readonly records: number
   /** by mode; seconds, bytes. No samples: it would have taken too long */
@@ -44,47 +41,40 @@ export interface VisitFigures {
   readonly three: { readonly seconds: readonly number[]; readonly ratios: readonly number[] }
 }
 
-export async function visits(options: Options): Promise<VisitFigures[]> {
+export async function visits(options: Options): Promise<Section[]> {
   const figures: VisitFigures[] = []
   for (const records of options.visits) {
     for (const kind of KINDS) figures.push(await measureDatabase(kind, records, options))
   }
-  return figures
+  return [{ title: 'First visits', figures: figures.flatMap(judged) }]
 }
 
 /** Against the targets: nothing that grows with N before the first record. */
-export function visitSections(figures: readonly VisitFigures[]): Section[] {
-  const judged = (mode: string, kind: Kind, records: number) =>
-    mode === 'instant' && kind === 'keyed' && records <= MOST_JUDGED
-  const rows = figures.flatMap(({ kind, records, modes, plain, three }): Figure[] => {
-    const name = `${kind}, ${power(records)}`
-    return [
-      ...Object.entries(modes).flatMap(([mode, { seconds, bytes }]): Figure[] => {
-        if (seconds.length === 0) return [{ name, column: mode, unit: 's', samples: seconds }]
-        const is = judged(mode, kind, records)
-        const [unit, size] = median(bytes) < 1e6 ? (['kB', 1e3] as const) : (['MB', 1e6] as const)
-        return [
-          { name, column: mode, unit: 's', target: is ? ['≤', 0.5] : undefined, samples: seconds },
-          {
-            ...{ name, column: mode, unit, target: is ? (['≤', 3e4 / size] as const) : undefined },
-            samples: bytes.map(each => each / size),
-          },
-        ]
-      }),
-      { name, column: 'three servers', unit: 's', samples: three.seconds },
-      {
-        ...{ name, column: 'three servers', unit: '× of two' },
-        target: records <= MOST_JUDGED ? ['≤', 1.15] : undefined,
-        samples: three.ratios,
-      },
-      { name, column: 'without privacy', unit: 's', samples: plain },
-    ]
-  })
-  return rows.length === 0 ? [] : [{ title: VISITS, figures: rows }]
+function judged({ kind, records, modes, plain, three }: VisitFigures): Figure[] {
+  const name = `${kind}, ${power(records)}`
+  const isSmall = records <= MOST_JUDGED
+  return [
+    ...Object.entries(modes).flatMap(([mode, { seconds, bytes }]): Figure[] => {
+      if (seconds.length === 0) return [{ name, column: mode, unit: 's', samples: seconds }]
+      const is = isSmall && mode === 'instant' && kind === 'keyed'
+      const [unit, size] = median(bytes) < 1e6 ? (['kB', 1e3] as const) : (['MB', 1e6] as const)
+      return [
+        { name, column: mode, unit: 's', target: is ? ['≤', 0.5] : undefined, samples: seconds },
+        {
+          ...{ name, column: mode, unit, target: is ? (['≤', 3e4 / size] as const) : undefined },
+          samples: bytes.map(each => each / size),
+        },
+      ]
+    }),
+    { name, column: 'three servers', unit: 's', samples: three.seconds },
+    {
+      ...{ name, column: 'three servers', unit: '× of two' },
+      target: isSmall ? ['≤', 1.15] : undefined,
+      samples: three.ratios,
+    },
+    { name, column: 'without privacy', unit: 's', samples: plain },
+  ]
 }
-
-/** Modes as tables and plots call them. */
-export const nameOf = (mode: string) => (mode === 'local' ? 'local (keep it all)' : mode)
 
 async function measureDatabase(kind: Kind, records: number, options: Options): Promise<VisitFigures> {
   process.stdout.write(`visits: ${kind}, N = ${records} …`)

@@ -17,7 +17,6 @@ import { parseArgs } from 'node:util'
 import { type OpenOptions, open } from '@keyhush/client'
 import { type BuildSummary, buildDataset, createKeyFile, PublisherRecord, publish } from '@keyhush/server'
 import { residentBytes } from '../bench/stage.js'
-import { pointproofs } from '../support/packaged.js'
 import { runKeyhushProcess, startCollectingServer } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 import { draws } from '../world/chance.js'
@@ -38,7 +37,12 @@ type Figure = keyof typeof GROWTH
 const MAPS: Readonly<Record<string, Partial<OpenOptions>>> = {
   tags: { mode: 'full', proofs: 'tags', rollback: 'strict' },
   merkle: { mode: 'full', proofs: 'merkle' },
-  pointproofs: { mode: 'full', proofs: 'pointproofs', pointproofs, development: true },
+  pointproofs: {
+    mode: 'full',
+    proofs: 'pointproofs',
+    pointproofs: () => import('@keyhush/pointproofs' as string),
+    development: true,
+  },
   instant: { mode: 'instant' },
   single: { mode: 'single', integrity: 'server', lookups: 2000 },
   local: { mode: 'local' },

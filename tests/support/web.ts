@@ -11,7 +11,7 @@ import type { Page } from 'puppeteer-core'
 
 declare global {
   /** the SDK, on pages made here */
-  var keyhush: typeof sdk & { readonly pointproofs?: sdk.LoadProofs }
+  var keyhush: typeof sdk
 }
 
 /** Bundles a module that may import the workspace's packages. */

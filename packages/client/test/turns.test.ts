@@ -1,5 +1,5 @@
-// What a call does it does in turns: between two of them the page has its thread back. How long each is, `npm run bench -- --only tasks`
-// measures in a browser.
+// What a call does it does in turns: between two of them the page has its thread back. The longest of an offline
+// phase in a browser: `npm run bench -- --only lookups`.
 
 import { describe, expect, test } from 'vitest'
 import type { Environment } from '../src/platform/environment.js'
