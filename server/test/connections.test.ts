@@ -109,6 +109,17 @@ test('requests under way give way if their network has more than half of all con
   expect([openOf(many), openOf(others), many[0]!.destroyed]).toEqual([5, 5, true])
 })
 
+test('however many networks have connections, there is soon a place for newcomers', () => {
+  const [networks, newcomers] = [5000, 1000]
+  const { connections, open } = crowded(2 * networks)
+  const begun = performance.now()
+  for (let i = 0; i < 2 * networks; i++) open(`10.${i % 250}.${Math.floor(i / 250) % 20}.1`)
+  const filled = performance.now()
+  for (let i = 0; i < newcomers; i++) open(`172.${i % 250}.${Math.floor(i / 250)}.1`)
+  expect(performance.now() - filled).toBeLessThan(filled - begun)
+  expect(connections.refused).toBe(newcomers)
+})
+
 const FILES = 256
 
 test('a process with few files to open says whom it refuses', NEEDS_LINUX, async () => {

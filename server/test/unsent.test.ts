@@ -315,6 +315,21 @@ test('tens of thousands of small ones make room for a long one in less time than
   expect(unsent.bytes).toBeLessThanOrEqual(total)
 })
 
+test('however many networks hold bytes, there is soon room for newcomers', () => {
+  const [networks, newcomers, bytes] = [5000, 1000, 1000]
+  const unsent = new Unsent({ total: 2 * networks * bytes })
+  const reserve = (ip: string) => {
+    const request = { ip, raw: { socket: { destroy() {} } } } as unknown as FastifyRequest
+    unsent.reserve(request, { raw: new EventEmitter() } as unknown as FastifyReply, bytes)
+  }
+  const begun = performance.now()
+  for (let i = 0; i < 2 * networks; i++) reserve(`10.${i % 250}.${Math.floor(i / 250) % 20}.1`)
+  const filled = performance.now()
+  for (let i = 0; i < newcomers; i++) reserve(`172.${i % 250}.${Math.floor(i / 250)}.1`)
+  expect(performance.now() - filled).toBeLessThan(filled - begun)
+  expect(unsent.bytes).toBe(2 * networks * bytes)
+})
+
 test('a client that reads too slowly is disconnected; a reply may take as long as a slow phone needs for it', async () => {
   const { query, bytes, unsent, port } = await heavy()
   const socket = await deaf(port, posted(query))

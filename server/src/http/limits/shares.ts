@@ -47,17 +47,35 @@ export class Shares {
   fairFor(network: string): number {
     return this.most / (this.#held.size + (this.#held.has(network) ? 0 : 1))
   }
+}
 
-  /** The networks that hold more than `amount`. */
-  above(amount: number): string[] {
-    const found: string[] = []
-    for (const [network, held] of this.#held) if (held > amount) found.push(network)
-    return found
+/** Things by a number that each has. The one with most is found at once: there may be tens of thousands. */
+export class Ranked<T> {
+  readonly #numbers = new Map<T, number>()
+  readonly #having: (Set<T> | undefined)[] = []
+  #most = 0
+
+  /** 0: it is none of them. */
+  put(each: T, number: number): void {
+    const before = this.#numbers.get(each) ?? 0
+    if (number === before) return
+    const others = this.#having[before]
+    others?.delete(each)
+    if (others?.size === 0) this.#having[before] = undefined
+    if (number === 0) {
+      this.#numbers.delete(each)
+      return
+    }
+    this.#numbers.set(each, number)
+    const equals = this.#having[number] ?? new Set()
+    this.#having[number] = equals.add(each)
+    this.#most = Math.max(this.#most, number)
   }
 
-  /** Of these networks, one or more, the one that holds most. */
-  heaviestOf(networks: Iterable<string>): string {
-    return [...networks].reduce((a, b) => (this.of(b) > this.of(a) ? b : a))
+  get heaviest(): T | undefined {
+    while (this.#most > 0 && this.#having[this.#most] === undefined) this.#most--
+    const [first] = this.#having[this.#most] ?? []
+    return first
   }
 }
 

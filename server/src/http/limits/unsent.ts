@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../../base/refusal.js'
 import { whenOver } from './connections.js'
-import { networkOfRequest, Shares } from './shares.js'
+import { networkOfRequest, Ranked, Shares } from './shares.js'
 
 export interface UnsentOptions {
   /** in all; default 256 MiB */
@@ -15,6 +15,9 @@ export interface UnsentOptions {
 }
 
 const MIB = 1024 * 1024
+
+/** What networks hold is compared in parts of the total. */
+const PARTS = 65_536
 
 /** How long a reply may take to leave, besides what its length takes at the least rate: twice what a client of ours waits for it. */
 const GRACE_MILLISECONDS = 30_000
@@ -41,6 +44,10 @@ export class Unsent {
   readonly #patience: number
   /** those that the connection is to take or bring; first what has stood still for longest */
   readonly #due = new Set<Standing>()
+  /** the same of each network that has any */
+  readonly #dueOf = new Map<string, Set<Standing>>()
+  /** those networks, by what they hold */
+  readonly #heavy = new Ranked<string>()
 
   constructor({ total = 256 * MIB, patienceMilliseconds = 5000 }: UnsentOptions = {}) {
     this.#shares = new Shares(total)
@@ -108,20 +115,20 @@ export class Unsent {
     if (!this.#hasRoom(bytes, network)) throw new Refusal('rate_limited', refusal)
     const milliseconds = GRACE_MILLISECONDS + length / LEAST_BYTES_PER_MILLISECOND
     const { socket } = request.raw
-    this.#shares.add(network, bytes)
+    this.#hold(network, bytes)
     return { bytes, socket, network, milliseconds, begun: 0, moved: 0, movedAt: 0, over: false }
   }
 
   #grow(standing: Standing, bytes: number, refusal: string): void {
     if (standing.over) return // hung up on
-    this.#due.delete(standing) // it is not to make room for itself
+    this.#leave(standing) // it is not to make room for itself
     if (!this.#hasRoom(bytes, standing.network)) {
       this.#release(standing)
       throw new Refusal('rate_limited', refusal)
     }
     standing.bytes += bytes
-    this.#shares.add(standing.network, bytes)
-    this.#due.add(standing)
+    this.#hold(standing.network, bytes)
+    this.#enter(standing)
     this.#look(standing, performance.now())
   }
 
@@ -129,14 +136,37 @@ export class Unsent {
     if (standing.over) return
     const now = performance.now()
     Object.assign(standing, { begun: now, movedAt: now, moved: movedOver(standing.socket) })
+    this.#enter(standing)
+  }
+
+  /** Behind all others. */
+  #enter(standing: Standing): void {
+    const { network } = standing
     this.#due.add(standing)
+    this.#dueOf.set(network, (this.#dueOf.get(network) ?? new Set()).add(standing))
+    this.#hold(network, 0)
+  }
+
+  #leave(standing: Standing): void {
+    const { network } = standing
+    const ofNetwork = this.#dueOf.get(network)
+    this.#due.delete(standing)
+    ofNetwork?.delete(standing)
+    if (ofNetwork?.size === 0) this.#dueOf.delete(network)
+    this.#hold(network, 0)
+  }
+
+  #hold(network: string, bytes: number): void {
+    const { most } = this.#shares
+    this.#shares.add(network, bytes)
+    this.#heavy.put(network, this.#dueOf.has(network) ? Math.ceil((this.#shares.of(network) / most) * PARTS) : 0)
   }
 
   #release(standing: Standing): void {
     if (standing.over) return
     standing.over = true
-    this.#due.delete(standing)
-    this.#shares.add(standing.network, -standing.bytes)
+    this.#leave(standing)
+    this.#hold(standing.network, -standing.bytes)
   }
 
   /** Since when it has stood still. What has moved goes behind all others. */
@@ -144,8 +174,8 @@ export class Unsent {
     const moved = movedOver(standing.socket)
     if (moved !== standing.moved) {
       Object.assign(standing, { moved, movedAt: now })
-      this.#due.delete(standing)
-      this.#due.add(standing)
+      this.#leave(standing)
+      this.#enter(standing)
     }
     return standing.movedAt
   }
@@ -158,18 +188,18 @@ export class Unsent {
     const shares = this.#shares
     const fitsNetwork = () => shares.fitsNetwork(network, needed)
     const fitsAll = () => shares.fitsAll(needed)
-    if (!fitsNetwork()) this.#endStill(fitsNetwork, other => other === network)
+    if (!fitsNetwork()) this.#endStill(this.#dueOf.get(network) ?? [], fitsNetwork)
     if (!fitsNetwork()) return false
     const fair = shares.fairFor(network)
-    if (!fitsAll()) this.#endStill(fitsAll, other => shares.of(other) > fair)
+    if (!fitsAll()) this.#endStill(this.#due, fitsAll, other => shares.of(other) > fair)
     if (!fitsAll()) this.#endHeaviest(needed, network)
     return fitsAll()
   }
 
-  /** Ends what has stood still for too long, of these networks, until it `fits`. */
-  #endStill(fits: () => boolean, isOf: (network: string) => boolean): void {
+  /** Ends, among these, what has stood still for too long, of these networks, until it `fits`. */
+  #endStill(among: Iterable<Standing>, fits: () => boolean, isOf: (network: string) => boolean = () => true): void {
     const now = performance.now()
-    for (const standing of this.#due) {
+    for (const standing of among) {
       if (fits() || now - standing.movedAt < this.#patience) return
       if (isOf(standing.network) && now - this.#look(standing, now) >= this.#patience) this.#hangUp(standing)
     }
@@ -178,16 +208,11 @@ export class Unsent {
   /** Ends, of the network that has most, what has stood still for longest, while it has more than `network` will have. */
   #endHeaviest(needed: number, network: string): void {
     const most = this.#shares.of(network) + needed
-    const heavy = new Map(this.#shares.above(most).map(other => [other, [] as Standing[]]))
-    if (heavy.size === 0) return
-    // Looked up once, for there may be tens of thousands of connections.
-    for (const standing of this.#due) heavy.get(standing.network)?.push(standing)
-    for (const queue of heavy.values()) queue.reverse()
     while (!this.#shares.fitsAll(needed)) {
-      const heaviest = this.#shares.heaviestOf(heavy.keys())
-      const first = this.#shares.of(heaviest) > most ? heavy.get(heaviest)!.pop() : undefined
-      if (first === undefined) return
-      this.#hangUp(first)
+      const { heaviest } = this.#heavy
+      if (heaviest === undefined || this.#shares.of(heaviest) <= most) return
+      const [first] = this.#dueOf.get(heaviest)!
+      this.#hangUp(first!)
     }
   }
 
