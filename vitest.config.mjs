@@ -2,6 +2,7 @@
 // `npm test`, which builds first.
 import { pbkdf2 } from 'node:crypto'
 import { availableParallelism } from 'node:os'
+import { relative } from 'node:path'
 import { promisify } from 'node:util'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer } from 'vitest/node'
@@ -19,11 +20,12 @@ const alone = [
   'tests/costs/{hashes,memory}.test.ts',
 ]
 
-/** What takes ten seconds or more: it does not begin when everything else is over. The rest goes by size. */
+/** What takes ten seconds or more. It begins first where no run before has measured it. */
 const long = [
   ...['durability', 'process'].map(name => `server/test/${name}`),
   ...[
     'package/package.all',
+    'package/release.all',
     'package/reproducible.all',
     'site.all',
     ...['ends-in-time', 'following', 'killed-anywhere', 'mutants.all'].map(name => `world/following/${name}`),
@@ -33,15 +35,23 @@ const long = [
     'world/state/every-step',
   ].map(name => `tests/${name}`),
   ...['sizes', 'testing', 'trust', 'dev'].map(name => `tests/e2e/${name}`),
-  ...['demo', 'kills', 'reloads-and-private-windows', 'sdk', 'store', 'tabs'].map(name => `tests/browsers/${name}`),
-  ...['deviating.all', 'end-to-end', 'server-updates.all', 'vectors'].map(name => `packages/pointproofs/test/${name}`),
+  ...['demo', 'demo-pages', 'kills', 'reloads-and-private-windows', 'sdk', 'store', 'tabs'].map(
+    name => `tests/browsers/${name}`,
+  ),
+  ...['deviating.all', 'end-to-end.all', 'server-updates.all', 'vectors.all'].map(
+    name => `packages/pointproofs/test/${name}`,
+  ),
 ].map(name => `/${name}.test.ts`)
 
+/** What took longest in the last run begins first, so that nothing long begins when everything else is over. */
 class LongFirst extends BaseSequencer {
   async sort(files) {
-    const sorted = await super.sort(files)
-    const isLong = ({ moduleId }) => long.some(name => moduleId.endsWith(name))
-    return [...sorted.filter(isLong), ...sorted.filter(file => !isLong(file))]
+    const { cache, config } = this.ctx
+    const durationOf = ({ project, moduleId }) => {
+      const last = cache.getFileTestResults(`${project.name}:${relative(config.root, moduleId)}`)?.duration
+      return last ?? (long.some(name => moduleId.endsWith(name)) ? Number.POSITIVE_INFINITY : 0)
+    }
+    return (await super.sort(files)).sort((a, b) => durationOf(b) - durationOf(a) || 0)
   }
 }
 

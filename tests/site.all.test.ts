@@ -7,7 +7,7 @@ import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { launchBrowser } from '../tools/browsers.mjs'
 import { buildSite } from '../tools/site/index.mjs'
-import { needsBrowser } from './support/needs.js'
+import { needsBrowser } from './support/browsers.js'
 import { temporaryFolder } from './support/servers.js'
 import { complaintsOf, type Site, serveFiles } from './support/web.js'
 

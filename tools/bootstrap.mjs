@@ -2,10 +2,10 @@
 // built-ins only, for it runs before `npm ci`. Installed tools go to .tools/, stamps of finished steps to .cache/; both may be deleted.
 //
 //   start [--port N] [--large]    installs and builds what is missing, then starts two servers and the page
-//   test                          builds, lints, then runs Rust's tests beside TypeScript's; the last line is the sum
+//   test                          builds, lints, then runs Rust's tests beside TypeScript's, in Chromium; the last line is the sum
 //   test FILE… [options]          runs these files only; options go to vitest (`-t name`) or cargo test
-//   test:all [--after-test]       runs every test: no samples, *.all.test.ts, the papers' schemes, the matrix. `--after-test`: only what
-//                                 `npm test` left out, added to its sum
+//   test:all [--after-test]       runs every test: no samples, *.all.test.ts, all browsers, Pointproofs, the papers' schemes, the matrix.
+//                                 `--after-test`: only what `npm test` left out, added to its sum
 //   build                         builds everything
 //   export --servers A,B --out DIR [--publisher-key HEX]   writes the page as files, for servers elsewhere
 //   papers [args]                 tests the papers' schemes (rust-core/papers), then writes docs/papers.md and its plots
@@ -26,7 +26,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build, buildAll, buildPackaged, buildPage, buildProduct, fetchLarge, importDemo } from './build.mjs'
-import { format, lintRust, lintTypeScript, papersFolder } from './lint.mjs'
+import { format, lintPointproofs, lintRust, lintTypeScript, papersFolder } from './lint.mjs'
 import { prepare } from './machine.mjs'
 import { cachedStep, Failure, main, root, run, step, whenStopped } from './steps.mjs'
 import { test, testAll, testPapers } from './test.mjs'
@@ -176,7 +176,7 @@ async function rehearse(args) {
 async function lint() {
   await buildProduct()
   await buildPackaged()
-  const runs = await Promise.all([lintTypeScript(), lintRust()])
+  const runs = [...(await Promise.all([lintTypeScript(), lintRust()])), await lintPointproofs()]
   return runs.every(({ failed }) => failed === 0) ? 0 : 1
 }
 

@@ -2,7 +2,7 @@
 //
 // It tries in this order: an environment variable, the system's own, Debian's packages (as root), the driver's download into
 // .tools/browsers. If all fail, the error names all four, and tests that need the browser are skipped with this reason.
-// `node tools/browsers.mjs` prints what it finds.
+// `node tools/browsers.mjs [NAME…]` prints what it finds.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -211,5 +211,6 @@ async function launch(name, options, { preferences, extensions, small, hosts }) 
 }
 
 if (process.argv[1] === import.meta.filename) {
-  for (const name of Object.keys(kinds)) console.log(`${name}: ${await findBrowser(name)}`)
+  const [, , ...names] = process.argv
+  for (const name of names.length > 0 ? names : Object.keys(kinds)) console.log(`${name}: ${await findBrowser(name)}`)
 }

@@ -76,23 +76,20 @@ export function inline(wasm, to) {
 
 /** Compiles the crate `wasm` of a workspace once for each of `variants`: cargo's options, by the files' name. */
 export async function buildVariants(workspace, into, variants) {
-  const named = Object.entries(variants)
-  const compile = async () => {
-    await run('cargo', ['fetch', '--locked'], { cwd: join(root, workspace) })
-    for (const [name, options] of named) {
-      await step(`Compiling ${name}`, () =>
-        run(
-          'cargo',
-          ['build', '--lib', '--release', '--locked', '--target', target, ...options],
-          inCrate(workspace, name),
-        ),
-      )
-    }
+  const tools = compileTools()
+  const packing = [tools]
+  await run('cargo', ['fetch', '--locked'], { cwd: join(root, workspace) })
+  for (const [name, options] of Object.entries(variants)) {
+    await step(`Compiling ${name}`, () =>
+      run(
+        'cargo',
+        ['build', '--lib', '--release', '--locked', '--target', target, ...options],
+        inCrate(workspace, name),
+      ),
+    )
+    packing.push(tools.then(() => step(`Optimising ${name}`, () => pack(workspace, into, name, options))))
   }
-  await Promise.all([compileTools(), compile()])
-  await Promise.all(
-    named.map(([name, options]) => step(`Optimising ${name}`, () => pack(workspace, into, name, options))),
-  )
+  await Promise.all(packing)
 }
 
 function compileTools() {

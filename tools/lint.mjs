@@ -12,7 +12,7 @@ export const pointproofsFolder = join(root, 'packages/pointproofs/rust')
 
 export function lintTypeScript() {
   return lintAll({
-    'Checking the types of the tests': () => runPackage(tsc, ['-b']),
+    'Checking the types of the tests': () => runPackage(tsc, ['-b', 'tests']),
     'Checking what documents and comments refer to': async () => checkDocs(),
     'Counting words and long sentences': async () => checkWords(),
     'Linting TypeScript': () => runPackage(biome, ['check', '--error-on-warnings']),
@@ -23,11 +23,12 @@ export function lintRust() {
   return lintCargo('Rust', rustFolder)
 }
 
-function lintCargo(what, cwd) {
+function lintCargo(what, cwd, more = {}) {
   return lintAll({
     [`Checking the format of ${what}`]: () => run('cargo', ['fmt', '--all', '--check'], { cwd }),
     [`Linting ${what}`]: () =>
       run('cargo', ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings'], { cwd }),
+    ...more,
   })
 }
 
@@ -48,7 +49,9 @@ export function lintPapers() {
 }
 
 export function lintPointproofs() {
-  return lintCargo('Pointproofs', pointproofsFolder)
+  return lintCargo('Pointproofs', pointproofsFolder, {
+    'Checking the types of Pointproofs': () => runPackage(tsc, ['-b', 'packages/pointproofs/test']),
+  })
 }
 
 /** `args`: for Biome. */

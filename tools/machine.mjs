@@ -6,6 +6,10 @@ import { ask, cachedStep, Failure, root, run, step } from './steps.mjs'
 
 export async function prepare() {
   checkMachine()
+  await Promise.all([installNpm(), installRust()])
+}
+
+async function installNpm() {
   await cachedStep(
     'npm',
     'Installing npm packages',
@@ -16,7 +20,6 @@ export async function prepare() {
     },
     () => npm(['ci', '--no-audit', '--no-fund']),
   )
-  await installRust()
 }
 
 function checkMachine() {

@@ -2,7 +2,7 @@
 // `{ passed, failed, skipped, said }`: numbers, a line for each reason to skip, and text to print at the end.
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { build, buildPackaged, buildProduct } from './build.mjs'
+import { build, buildAll, buildPackaged, buildProduct } from './build.mjs'
 import * as lint from './lint.mjs'
 import { ask, cache, environment, Failure, root, run, runPackage, step } from './steps.mjs'
 
@@ -13,7 +13,7 @@ export async function test(args) {
   const files = args.filter(isTestFile).map(fileCalled)
   const options = args.filter(arg => !isTestFile(arg))
   rmSync(sumOfTest, { force: true })
-  const sum = await summed(() => (files.length > 0 ? testFiles(files, options) : testWorkspaces(options)))
+  const sum = await summed(() => (files.length > 0 ? testFiles(files, options) : testWorkspaces(['chromium'], options)))
   if (args.length === 0) writeFileSync(sumOfTest, JSON.stringify(sum))
   return sum.failed === 0 ? 0 : 1
 }
@@ -22,29 +22,31 @@ export async function test(args) {
 export async function testAll(args) {
   environment.KEYHUSH_THOROUGH = '1'
   const { failed } = await summed(async () => {
+    const browsers = findBrowsers()
+    await buildAll()
+    await browsers
     const afterTest = async () => [sumBefore(), ...(await testFiles(sources().filter(isForAll)))]
     const workspaces = args.includes('--after-test') ? afterTest() : testWorkspaces()
-    const runs = await Promise.all([workspaces, testRustApart()].map(orFailed))
+    const runs = await Promise.all([workspaces, testApart()].map(orFailed))
     return [...runs.flat(), await testMatrix()]
   })
   return failed === 0 ? 0 : 1
 }
 
-async function testWorkspaces(options = []) {
+/** `names`: the browsers to find; without them, all. */
+async function testWorkspaces(names = [], options = []) {
+  const browsers = findBrowsers(names)
   await build()
-  await buildPackaged()
+  // Before the tests, so that none waits for an installation.
+  await browsers
   // Side by side, because neither keeps all cores busy. Rust's have the lower priority: browsers have deadlines.
-  const rust = async () => [
-    await lint.lintRust(),
-    await testRust(['--workspace'], [], { nice: 5 }),
-    await testPointproofs(['-p', 'keyhush-pointproofs', '--test', 'vectors'], { nice: 5 }),
-  ]
+  const rust = async () => [await lint.lintRust(), await testRust(['--workspace'], [], { nice: 5 })]
   const typescript = async () => [await lint.lintTypeScript(), await testTypeScript(options)]
   return (await Promise.all([typescript(), rust()].map(orFailed))).flat()
 }
 
-/** The Rust that `npm test` leaves out, beside TypeScript. */
-async function testRustApart() {
+/** What `npm test` leaves out beside vitest's files: Rust, and the types of Pointproofs. */
+async function testApart() {
   const nice = 5
   return [
     await lint.lintPapers(),
@@ -86,9 +88,20 @@ function isTestFile(path) {
 
 /** Whether `npm test` leaves out a file, samples it (tests/support/thorough.ts), or skips the oldest PostgreSQL in it. */
 function isForAll(path) {
-  if (!isTestFile(path) || (path.endsWith('.rs') && !path.startsWith('rust-core/core/'))) return false
-  const text = readFileSync(join(root, path), 'utf8')
-  return /\.all\.test\.ts$/.test(path) || /\bTHOROUGH\b|\bthorough\(\) \{|\busePostgres\(/.test(text)
+  if (!isTestFile(path)) return false
+  if (path.endsWith('.rs')) return path.startsWith('rust-core/core/') && /\bthorough\(\) \{/.test(textOf(path))
+  return path.endsWith('.all.test.ts') || /\busePostgres\(/.test(textOf(path)) || samples(path)
+}
+
+const textOf = path => readFileSync(join(root, path), 'utf8')
+
+/** Whether a module, or one that it imports, asks how much is to run. */
+function samples(path, seen = new Set()) {
+  if (path === 'tests/support/thorough.ts') return true
+  if (seen.has(path) || !existsSync(join(root, path))) return false
+  seen.add(path)
+  const imported = [...textOf(path).matchAll(/from '(\..*)\.js'/g)].map(([, to]) => join(path, '..', `${to}.ts`))
+  return imported.some(each => samples(each, seen))
 }
 
 function sources() {
@@ -171,13 +184,14 @@ async function testMatrix() {
   return isWhole ? { passed, failed } : { passed, failed: Math.max(1, failed), said: output }
 }
 
+/** Installs what is missing, if possible. Tests that need a missing browser are skipped, with the reason. */
+function findBrowsers(names = []) {
+  return step(`Finding ${names.join(', ') || 'browsers'}`, () =>
+    run(process.execPath, [join(root, 'tools/browsers.mjs'), ...names], { mayFail: true }),
+  )
+}
+
 async function testTypeScript(options) {
-  if (options.every(option => !isTestFile(option))) {
-    // Before the tests, so that none waits for an installation. Tests that need a missing browser are skipped, with the reason.
-    await step('Finding Chromium, Firefox and WebKit', () =>
-      run(process.execPath, [join(root, 'tools/browsers.mjs')], { mayFail: true }),
-    )
-  }
   console.log('Testing TypeScript')
   const report = join(root, '.cache/vitest.json')
   rmSync(report, { force: true })

@@ -7,11 +7,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { HEADER_BYTES } from '@keyhush/protocol'
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
+import { THOROUGH } from '../../tests/support/thorough.js'
 import { Metrics } from '../dist/index.js'
 import { listening, logged, pseudoRandom, queryAt } from './helpers.js'
 import { opened, storageOf } from './updatable-helpers.js'
 
-const CONNECTIONS = 2000
+const CONNECTIONS = THOROUGH ? 2000 : 600
 const AT_ONCE = 40
 const PATHS = ['answer', 'instant', 'fence', 'info', 'manifest', 'events', 'epochs', `blobs/${'0'.repeat(64)}`]
 

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { decodeRecord } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
+import { thoroughly } from '../../tests/support/thoroughly.js'
 import { recordBytesView } from '../dist/dataset/view.js'
 import { BuildError, buildDataset, type Dataset } from '../dist/index.js'
 import { builtDataset, type Choices, dataFile, temporaryDirectory } from './helpers.js'
@@ -76,7 +77,7 @@ describe('csv and tsv', () => {
     expect(await lookUp(dataset, 'e\u0301')).toBe('')
   })
 
-  test('a file of several megabytes is read across chunk borders, quoted line ends included', async () => {
+  thoroughly('a file of several megabytes is read across chunk borders, quoted line ends included', async () => {
     const rows = Array.from({ length: 40_000 }, (_, i) => `"key ${i}\nsecond line","${'é'.repeat(i % 40)}"\n`)
     const dataset = await builtDataset('a.csv', `key,value\n${rows.join('')}`)
     expect(dataset.manifest.records).toBe(40_000)

@@ -5,7 +5,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
-import { needsBrowser } from '../support/needs.js'
+import { needsBrowser } from '../support/browsers.js'
 import { lookUp, onStage, PARTITIONS, recordAt, Stage } from './stage.js'
 
 const CHROMIUM = await needsBrowser('chromium')

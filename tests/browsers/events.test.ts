@@ -3,7 +3,7 @@
 
 import type { BrowserContext, Frame, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { withBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/browsers.js'
 import { LyingProxy } from '../support/proxy.js'
 import { type ServerPair, startPair } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
@@ -63,7 +63,7 @@ async function open(frame: Frame, mode: string): Promise<number> {
 
 const streams = () => proxies.map(proxy => proxy.streams)
 
-await withBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', (name, browser) => {
+await withBrowsers(['chromium', 'firefox'], 'in %s', (name, browser) => {
   let context: BrowserContext
   async function newPage(): Promise<Page> {
     const page = await context.newPage()

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { withBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/browsers.js'
 import { serve } from '../support/web.js'
 
 const released = await readFile(join(import.meta.dirname, '../../packages/client/dist/keyhush.js'))

@@ -2,7 +2,7 @@
 // bytes again, finds every value, and downloads nothing twice.
 
 import { test } from 'vitest'
-import { needsBrowser } from '../support/needs.js'
+import { needsBrowser } from '../support/browsers.js'
 import { THOROUGH } from '../support/thorough.js'
 import { killMidDownload, killMidLookup } from './kills.js'
 import { onStage } from './stage.js'

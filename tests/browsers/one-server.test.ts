@@ -2,7 +2,7 @@
 
 import { startServers, type TestServers } from '@keyhush/server/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { withBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/browsers.js'
 import { type Site, startPage } from '../support/web.js'
 
 let one: TestServers<readonly [string]>

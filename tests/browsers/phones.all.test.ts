@@ -18,7 +18,7 @@ import {
   SCHEDULES,
   type Seen,
 } from '../phones/schedule.js'
-import { inBrowsers } from '../support/needs.js'
+import { inBrowsers } from '../support/browsers.js'
 import { type Site, startPage } from '../support/web.js'
 
 declare global {

@@ -5,7 +5,7 @@ import { startServers, type TestServers } from '@keyhush/server/testing'
 import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { OTHER_HOST } from '../../tools/browsers.mjs'
-import { withBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/browsers.js'
 import { type Site, startPage } from '../support/web.js'
 
 const elsewhere = (url: string) => url.replace('127.0.0.1', OTHER_HOST)

@@ -4,7 +4,7 @@
 import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { preparersOf } from '../../packages/client/src/platform/preparers.js'
-import { withBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/browsers.js'
 import { type Site, startModule } from '../support/web.js'
 
 declare global {

@@ -3,8 +3,7 @@
 
 import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { withBrowsers } from '../support/needs.js'
-import { THOROUGH } from '../support/thorough.js'
+import { withBrowsers } from '../support/browsers.js'
 import { lookUp, openMap, recordAt, Stage } from './stage.js'
 import { assertNothingReused } from './transcripts.js'
 
@@ -34,14 +33,11 @@ await withBrowsers(['firefox'], '%s', (_name, browser) => {
   })
 })
 
-// Firefox's in `npm run test:all`: its windows are private only in a Firefox that was started for that.
-const PRIVATE = THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as const)
-
 await withBrowsers(
-  PRIVATE,
+  ['chromium', 'firefox'],
   'a private window of %s',
   (name, browser) => {
-    /** Firefox's windows are all private here; Chromium's contexts are. */
+    /** Firefox was started with private windows only; Chromium's contexts are private. */
     const newPage = async (): Promise<Page> =>
       await stage.page(name === 'firefox' ? browser() : await browser().createBrowserContext())
 

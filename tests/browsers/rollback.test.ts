@@ -3,7 +3,7 @@
 import { startServers } from '@keyhush/server/testing'
 import { expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
-import { inBrowsers } from '../support/needs.js'
+import { inBrowsers } from '../support/browsers.js'
 import { startPage } from '../support/web.js'
 
 /** A reply, as it can be handed to a page. */

@@ -7,8 +7,9 @@ import { bytesToHex } from '@noble/hashes/utils.js'
 import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runKeyhush } from '../../server/test/command.js'
+import { withBrowsers } from '../support/browsers.js'
 import * as lies from '../support/lies.js'
-import { withBrowsers } from '../support/needs.js'
+import { needs } from '../support/needs.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { distinctRecords, temporaryFolder } from '../support/servers.js'
@@ -208,9 +209,8 @@ await withBrowsers(['chromium', 'firefox'], 'in %s', (name, browser) => {
     expect(await complaints.all()).toEqual([])
   })
 
-  // Firefox has no way to set a quota.
-  const inChromium = name === 'chromium' ? test : () => {}
-  inChromium('a state that does not fit: the error says how many bytes it needs, and how many are there', async () => {
+  const quota = needs(name === 'chromium', 'a browser whose quota can be set')
+  test('a state that does not fit: the error says how many bytes it needs, and how many are there', quota, async () => {
     // An origin of its own: Chromium remembers for a while how much room another one had.
     const tab = await browser().newPage()
     await tab.goto(site.url.replace('127.0.0.1', 'quota.localhost'))

@@ -4,7 +4,7 @@
 import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
-import { needsBrowser, withBrowsers } from '../support/needs.js'
+import { needsBrowser, withBrowsers } from '../support/browsers.js'
 import { lookUp, openMap, recordAt, Stage } from './stage.js'
 
 const CHROMIUM = await needsBrowser('chromium')

@@ -3,7 +3,8 @@
 import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conformance } from '../../packages/client/src/testing/store.js'
-import { withBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/browsers.js'
+import { needs } from '../support/needs.js'
 import { THOROUGH } from '../support/thorough.js'
 import { type Site, startModule } from '../support/web.js'
 import { storeTests } from './store-page.js'
@@ -17,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => site.close())
 
-await withBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB in %s', (name, browser) => {
+await withBrowsers(['chromium', 'firefox'], 'IndexedDB in %s', (name, browser) => {
   let page: Page
 
   beforeAll(async () => {
@@ -65,9 +66,8 @@ await withBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB
     for (const tab of tabs) await tab.close()
   })
 
-  // Firefox has no way to set a quota.
-  const inChromium = name === 'chromium' ? test : () => {}
-  inChromium('a full quota is told from other failures, and changes nothing', async () => {
+  const quota = needs(name === 'chromium', 'a browser whose quota can be set')
+  test('a full quota is told from other failures, and changes nothing', quota, async () => {
     // An origin of its own: Chromium remembers for a while how much room another one had.
     const fresh = site.url.replace('127.0.0.1', 'quota.localhost')
     const tab = await browser().newPage()

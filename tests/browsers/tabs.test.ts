@@ -4,7 +4,7 @@
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
-import { needsBrowser } from '../support/needs.js'
+import { needsBrowser } from '../support/browsers.js'
 import { answers } from '../support/shapes.js'
 import { THOROUGH } from '../support/thorough.js'
 import { lookUp, openMap, recordAt, Stage } from './stage.js'

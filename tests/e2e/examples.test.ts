@@ -9,7 +9,7 @@ import type { Browser } from 'puppeteer-core'
 import { build } from 'vite'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
-import { needsBrowser } from '../support/needs.js'
+import { needsBrowser } from '../support/browsers.js'
 import { temporaryFolder } from '../support/servers.js'
 import { type Site, serveFiles } from '../support/web.js'
 

@@ -9,6 +9,7 @@ import { runKeyhush } from '../../server/test/command.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { temporaryFolder } from '../support/servers.js'
+import { sampled } from '../support/thorough.js'
 
 const RECOVERY = new URL('../../docs/operations/recovery.md', import.meta.url)
 const names = Array.from({ length: 40 }, (_, i) => `name-${i}.example`)
@@ -131,7 +132,7 @@ async function recover(heading: string): Promise<void> {
   expect(Buffer.from(manifests[0]!).equals(Buffer.from(manifests[1]!))).toBe(true)
 }
 
-test.each([['## From the other server'], ['## From the dataset it was begun with']])(
+test.each(sampled([['## From the other server'], ['## From the dataset it was begun with']], 2))(
   'the commands under %s bring the server back, and every client goes on',
   async heading => {
     const edit = (i: number, value: string) => ({ op: 'edit', key: names[i]!, value })

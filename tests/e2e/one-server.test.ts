@@ -188,7 +188,7 @@ describe('a lookup with one server', () => {
     }
   })
 
-  test('follows the database: at the next epoch with its hint, and other requests', async () => {
+  thoroughly('follows the database: at the next epoch with its hint, and other requests', async () => {
     const own = await startServers({ otter: 'river', heron: 'shore' }, { count: 1 })
     onTestFinished(async () => await own.close())
     const { servers, publisherKey } = own

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import * as curves from '../../packages/client/src/servers/curves.js'
 import * as client from '../../packages/client/src/servers/ed25519.js'
 import * as server from '../../server/dist/base/ed25519.js'
-import { withBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/browsers.js'
 import { type Site, startModule } from '../support/web.js'
 import { hostile, type Vector, wycheproof } from './ed25519-vectors.js'
 

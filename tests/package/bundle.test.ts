@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { brotliCompressSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { bundled, shipped, whole } from '../support/shipped.js'
+import { thoroughly } from '../support/thoroughly.js'
 
 const ROOT = new URL('../../', import.meta.url)
 const [GUIDE, SDK] = ['docs/guide/modes.md', 'packages/client/README.md']
@@ -110,7 +111,7 @@ test('an app with React Native ships at most 47 kB of brotli more, in one file',
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
-test('the SDK in one file has the size that documents name', async () => {
+thoroughly('the SDK in one file has the size that documents name', async () => {
   const bytes = brotliCompressSync(await readFile(new URL('packages/client/dist/keyhush.js', ROOT))).length
   console.log('keyhush.js, brotli, bytes:', bytes)
   for (const [path, figure] of Object.entries({

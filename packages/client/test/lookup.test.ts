@@ -1,6 +1,7 @@
 // Right answers, over every index and key of many small layouts.
 
 import { describe, expect, test } from 'vitest'
+import { sampled } from '../../../tests/support/thorough.js'
 import type { KeyhushMap, UsageError } from '../src/index.js'
 import { buildDatabase, type Contents, someValues } from './support/database.js'
 import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
@@ -29,7 +30,7 @@ async function withMap(contents: Contents, work: (map: KeyhushMap, harness: Harn
   await harness.drive(map.close())
 }
 
-describe.each(LAYOUTS)('%i records in %i partitions', (records, partitions, partitionRecords) => {
+describe.each(sampled(LAYOUTS))('%i records in %i partitions', (records, partitions, partitionRecords) => {
   const layout = { partitions, ...(partitionRecords && { partitionRecords }) }
 
   test.each([1, 5, 64])('keyless, %i bytes: every index, twice, gives its value', async bytes => {

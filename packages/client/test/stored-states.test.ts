@@ -2,6 +2,7 @@
 // (reset(), discardState()), leads to a map that answers rightly; and nothing but a KeyhushError leaves the API.
 
 import { describe, expect, test } from 'vitest'
+import { THOROUGH } from '../../../tests/support/thorough.js'
 import { CondemnedError, KeyhushError, type KeyhushMap } from '../src/index.js'
 import { discardStateWith, type MemoryStore, type OpenWithOptions, type StateStore } from '../src/testing.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
@@ -11,7 +12,7 @@ import { A, B, busy, type Network } from './support/network.js'
 import { drawing } from './support/random.js'
 import { type Life, World } from './support/world.js'
 
-const SEEDS = 60
+const SEEDS = THOROUGH ? 60 : 20
 const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
 const second = nextEpoch(core, first, [{ op: 'edit', index: 6, value: new Uint8Array(8).fill(9) }])
 const third = nextEpoch(core, second, [{ op: 'add', value: new Uint8Array(8).fill(3) }])

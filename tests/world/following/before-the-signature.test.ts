@@ -1,10 +1,10 @@
 // Between a batch and its signature, and if the publisher dies there, nothing fails: O2 and O9 of the findings.
 
 import { afterAll, expect, test } from 'vitest'
-import { THOROUGH } from '../../support/thorough.js'
+import { sampled, THOROUGH } from '../../support/thorough.js'
 import { get } from '../questions.js'
 import { KEYS } from './keys.js'
-import { everyMode, leaveGrounds, named, Stage, sampled } from './stage.js'
+import { everyMode, leaveGrounds, named, Stage } from './stage.js'
 import { linesOf } from './truth.js'
 
 afterAll(leaveGrounds)

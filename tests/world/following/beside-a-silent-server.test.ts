@@ -1,7 +1,8 @@
 // With fewer silent servers than may be missing, calls succeed, and soon once it is known who is silent: C1 and C2 of the findings.
 
 import { afterAll, expect, test } from 'vitest'
-import { everyMode, leaveGrounds, named, Stage, sampled } from './stage.js'
+import { sampled } from '../../support/thorough.js'
+import { everyMode, leaveGrounds, named, Stage } from './stage.js'
 import { Profile } from './tab.js'
 
 afterAll(leaveGrounds)

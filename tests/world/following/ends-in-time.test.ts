@@ -1,8 +1,9 @@
 // Calls end within their timeoutMs and a second, whatever a server does, and frozen time does not count: C3 and C7 of the findings.
 
 import { afterAll, expect, test } from 'vitest'
+import { sampled } from '../../support/thorough.js'
 import { get } from '../questions.js'
-import { everyMode, leaveGrounds, named, Stage, sampled } from './stage.js'
+import { everyMode, leaveGrounds, named, Stage } from './stage.js'
 import { type Plan, Profile } from './tab.js'
 
 afterAll(leaveGrounds)

@@ -8,8 +8,8 @@ import { grounds, leaveGrounds } from './stage.js'
 
 afterAll(leaveGrounds)
 
-const LIVES = THOROUGH ? 100 : 24
-const TWINS = THOROUGH ? 15 : 3
+const LIVES = THOROUGH ? 100 : 10
+const TWINS = THOROUGH ? 15 : 2
 
 /** What lives must meet; without it they prove nothing. */
 const MET = [

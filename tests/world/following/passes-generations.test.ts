@@ -1,8 +1,9 @@
 // A map follows through generations, however they began and whatever was signed in between: P1 and O1 of the findings.
 
 import { afterAll, expect, test } from 'vitest'
+import { sampled } from '../../support/thorough.js'
 import { hexKey, KEYS } from './keys.js'
-import { everyMode, leaveGrounds, named, Stage, sampled } from './stage.js'
+import { everyMode, leaveGrounds, named, Stage } from './stage.js'
 import { type Plan, Profile } from './tab.js'
 import { linesOf } from './truth.js'
 

@@ -1,6 +1,5 @@
 // What lives that are written by hand need: a world of two calm servers at first, maps that open at once, and publishing that succeeds.
 
-import { THOROUGH } from '../../support/thorough.js'
 import { get, type Question } from '../questions.js'
 import { type Grounds, layGrounds } from './foundations.js'
 import { hexKey, KEYS } from './keys.js'
@@ -163,11 +162,6 @@ export function everyMode(servers: 1 | 2 | 3): readonly Partial<Plan>[] {
     { mode: 'auto' },
     { mode: 'single', collusion: 'tolerated' },
   ]
-}
-
-/** All of them; in `npm test` every third. */
-export function sampled<T>(cases: readonly T[]): readonly T[] {
-  return THOROUGH ? cases : cases.filter((_, i) => (i + Math.floor(i / 3)) % 3 === 0)
 }
 
 export function named({ mode, atLeast, ...rest }: Partial<Plan>): string {

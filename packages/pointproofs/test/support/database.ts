@@ -1,5 +1,5 @@
 // A database with Pointproofs as a server holds it: proved by who knows α (reference.ts), which takes no openings. What servers
-// do instead is in ../server.all.test.ts, and both together in ../end-to-end.test.ts.
+// do instead is in ../server.all.test.ts, and both together in ../end-to-end.all.test.ts.
 
 import {
   encodeAnswerTo,

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runKeyhush } from '../../server/test/command.js'
 import { postedInWebView } from '../../tools/webkit.mjs'
 import { root } from '../package/packed.js'
-import { needsBrowser } from '../support/needs.js'
+import { needsBrowser } from '../support/browsers.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 
