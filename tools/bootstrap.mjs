@@ -14,7 +14,7 @@
 //   soak [PART] [args]            builds, then random schedules until stopped: of a client's state, or of PART: living, replicas,
 //                                 memory, fence (tests/run.mjs)
 //   fuzz [args]                   runs the decoders on random bytes (tools/fuzz.mjs)
-//   matrix [SETUP…]               tests the packed packages in bundlers, runtimes and frameworks (tests/package/matrix.ts)
+//   matrix [SETUP…]               tests the packed packages in bundlers, runtimes and frameworks (tests/package/matrix)
 //   lint, format                  checks or rewrites the sources
 //   docs [--base /PATH/]          builds the documents and the API reference as one site, in build/site; PATH: where its host has it
 //   pack [--out DIR]                        makes the tarballs that are published, and the list of their sums, in build/packed
