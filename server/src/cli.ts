@@ -38,33 +38,30 @@ const program = new Command('keyhush')
   .version(VERSION)
   .exitOverride() // run() sets the exit code
 
+/** An option that is a whole number. */
+const counted = (flags: string, help: string, parse = wholeNumber) => new Option(flags, help).argParser(parse)
+
 /** Options of `build` and `dev`. */
 const dataOptions = () => [
   new Option('--format <format>', 'format of the data file (default: from its extension)').choices(FORMATS),
-  new Option('--record-bytes <n>', 'bin: bytes of one record').argParser(wholeNumber),
+  counted('--record-bytes <n>', 'bin: bytes of one record'),
   new Option('--value-encoding <encoding>', 'csv, tsv, jsonl: encoding of the values (default: utf8)').choices(
     VALUE_ENCODINGS,
   ),
-  new Option(
+  counted(
     '--max-value-bytes <n>',
     'longest value that a change may bring, in bytes (default: the longest in the file)',
-  ).argParser(wholeNumber),
+  ),
 ]
 
 /** Option of `build` and `plan`, which have to pack alike. */
 const packOption = () =>
-  new Option(
-    '--pack <g>',
-    'records in a block; more make hints smaller and answers longer (default: chosen)',
-  ).argParser(wholeNumber)
+  counted('--pack <g>', 'records in a block; more make hints smaller and answers longer (default: chosen)')
 
 const layoutOptions = () => [
-  new Option('--partitions <q>', 'number of partitions (default: chosen from the size)').argParser(wholeNumber),
+  counted('--partitions <q>', 'number of partitions (default: chosen from the size)'),
   packOption(),
-  new Option(
-    '--headroom <n>',
-    'records that can be added before the database needs more partitions (default: 0)',
-  ).argParser(wholeNumber),
+  counted('--headroom <n>', 'records that can be added before the database needs more partitions (default: 0)'),
   new Option('--proofs <kind>', descriptions({ ...PROOFS_HELP, ...Object.fromEntries(PACKAGED_HELP) })).choices(PROOFS),
   new Option('--ceremony <transcript>', 'pointproofs: transcript of the ceremony that made the key'),
   new Option(
@@ -75,9 +72,7 @@ const layoutOptions = () => [
     '--prover <command>',
     'pointproofs: native program that makes the proofs, compiled from packages/pointproofs/rust (default: worker threads)',
   ),
-  new Option('--expires <seconds>', 'when the manifest expires, in seconds since 1970 (default: never)').argParser(
-    seconds,
-  ),
+  counted('--expires <seconds>', 'when the manifest expires, in seconds since 1970 (default: never)', seconds),
   new Option(
     '--one-server',
     'experimental: make the hint for lookups with one server, without a download; needs --expires (docs/operations/one-server.md)',
@@ -164,10 +159,11 @@ const devCommand = program
     ranged(1, MAX_SERVERS),
   )
   .option('--ports <a,b>', 'ports to listen on, one a server (default: any free ones)', ports)
-  .addOption(
-    new Option('--host <address>', 'address to listen on; 0.0.0.0: all, so that a phone reaches them')
-      .argParser(ownAddress)
-      .default('127.0.0.1'),
+  .option(
+    '--host <address>',
+    'address to listen on; 0.0.0.0: all, so that a phone reaches them',
+    ownAddress,
+    '127.0.0.1',
   )
   .option('--folder <dir>', 'directory to keep the stores and the key in (default: a temporary one)')
   .addOption(

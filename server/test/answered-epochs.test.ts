@@ -107,8 +107,8 @@ describe('clients are told of an epoch', () => {
   async function told(options: UpdatableOptions = {}) {
     const updatable = await keyed({}, options)
     const events: number[] = []
-    updatable.listen(({ epoch }) => void events.push(epoch))
-    return { updatable, events, newest: () => updatable.told.manifest.epoch }
+    updatable.signed.listen(({ epoch }) => void events.push(epoch))
+    return { updatable, events, newest: () => updatable.signed.told.manifest.epoch }
   }
 
   test('once it is signed, and again at a further signature', async () => {
@@ -154,9 +154,9 @@ describe('clients are told of an epoch', () => {
     await published(before, edit('x'), false)
     await before.close()
     const updatable = await opened(storage)
-    expect(updatable.told.manifest.epoch).toBe(1)
+    expect(updatable.signed.told.manifest.epoch).toBe(1)
     await updatable.addSignature(signatureOf(updatable))
-    expect(updatable.told.manifest.epoch).toBe(2)
+    expect(updatable.signed.told.manifest.epoch).toBe(2)
   })
 })
 

@@ -262,7 +262,7 @@ test('a publisher without a copy of its own signs no hint, whatever servers agre
   const trustBase = a.updatable.newest.manifestHash
   const signing = publish({ servers: [a.url, b.url], key: PUBLISHER, record: new PublisherRecord(), trustBase })
   await expect(signing).rejects.toThrow(/must be made from your own copy/)
-  expect(a.updatable.signatures()).toEqual([])
+  expect(a.updatable.signed.list()).toEqual([])
 })
 
 thoroughly('nor if they show a hint only when they are asked again', async () => {

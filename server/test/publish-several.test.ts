@@ -45,7 +45,7 @@ test('a run that reached some servers alone is completed by the next, whichever 
       const made = await publishAt(ALL, { operations: next === undefined ? undefined : operations(next) })
       expect(made).toMatchObject({ epoch, caughtUp: 1, repeated: next !== 'b' })
       expect([epochs(), hashes().size]).toEqual([Array(4).fill(epoch), 1])
-      for (const { updatable } of servers) expect(updatable.signatures().at(-1)?.epoch).toBe(epoch)
+      for (const { updatable } of servers) expect(updatable.signed.list().at(-1)?.epoch).toBe(epoch)
     }
   }
 })
@@ -57,7 +57,7 @@ test('servers that are behind by different numbers of epochs catch up', async ()
   expect(epochs()).toEqual([4, 2, 4, 1])
   expect(await publishAt(ALL, {})).toMatchObject({ epoch: 4, caughtUp: 3 })
   expect([epochs(), hashes().size]).toEqual([[4, 4, 4, 4], 1])
-  for (const { updatable } of servers) expect(updatable.signatures().map(({ epoch }) => epoch)).toEqual([3, 4])
+  for (const { updatable } of servers) expect(updatable.signed.list().map(({ epoch }) => epoch)).toEqual([3, 4])
 })
 
 test('one that differs stops it before anything is sent', async () => {

@@ -182,12 +182,12 @@ describe('keyhush publish', () => {
       const [ahead, behind] = operators
       await behind.restartEmpty()
       const signed: number[] = []
-      behind.updatable.listen(() => signed.push(...behind.updatable.signatures().map(({ epoch }) => epoch)))
+      behind.updatable.signed.listen(() => signed.push(...behind.updatable.signed.list().map(({ epoch }) => epoch)))
       const caughtUp = await publish(undefined)
       expect(caughtUp.stdout).toMatch(/^epoch: 5 of generation 2\n[\s\S]*caught up: 4 epochs\n$/)
       expect(behind.manifest).toEqual(ahead.manifest)
       expect(new Set(signed)).toEqual(new Set([1, 2, 3, 4, 5])) // the first, too, before it is sent more
-      expect(behind.updatable.signatures().every(({ publicKey }) => publicKey === toHex(key.publicKey))).toBe(true)
+      expect(behind.updatable.signed.list().every(({ publicKey }) => publicKey === toHex(key.publicKey))).toBe(true)
       expect((await publish(undefined)).stdout).not.toContain('caught up')
     })
 
@@ -243,7 +243,7 @@ describe('keyhush publish', () => {
       const manifest = operators[0].manifest
       const { epoch } = decodeManifest(manifest)
       for (const operator of operators) {
-        const entry = operator.updatable.signatures().find(signature => signature.epoch === epoch)!
+        const entry = operator.updatable.signed.list().find(signature => signature.epoch === epoch)!
         expect([entry.publicKey, entry.generation]).toEqual([toHex(key.publicKey), 1])
         expect(ed25519.verify(fromHex(entry.signature), signedBytes(manifest), key.publicKey)).toBe(true)
       }
@@ -265,7 +265,7 @@ describe('keyhush publish', () => {
       const { generation, epoch, records, partitions, partitionRecords } = decodeManifest(manifest)
       // Room for a tenth more: 24 records.
       expect([generation, epoch, records, partitions, partitionRecords]).toEqual([2, 3, 21, 16, 2])
-      expect(operators[1].updatable.signatures().map(({ epoch }) => epoch)).toEqual([2, 3])
+      expect(operators[1].updatable.signed.list().map(({ epoch }) => epoch)).toEqual([2, 3])
       // The batch made epoch 2, and is known to have.
       const again = await publish(adds(0, 18))
       expect(again.stdout).toBe(
@@ -308,7 +308,8 @@ describe('keyhush publish', () => {
       expect(grown.stdout).toMatch(/^epoch: 3 of generation 2\nchanges: 6000\n/)
       expect(grown.stdout).toContain('new generation: begun: the batch adds more than the generation has room for\n')
       expect(operators[0].manifest).toEqual(operators[1].manifest)
-      for (const { updatable } of operators) expect(updatable.signatures().map(({ epoch }) => epoch)).toEqual([1, 2, 3])
+      for (const { updatable } of operators)
+        expect(updatable.signed.list().map(({ epoch }) => epoch)).toEqual([1, 2, 3])
       expect((await publish(edit('x'), '--no-generation')).stdout).toMatch(/^epoch: 4 of generation 2\n/)
     })
 
@@ -451,7 +452,7 @@ describe('an operator who wants to forge', () => {
     }
     for (const operator of operators) {
       expect(operator.manifest).toEqual(before)
-      expect(operator.updatable.signatures().map(({ epoch }) => epoch)).toEqual([2])
+      expect(operator.updatable.signed.list().map(({ epoch }) => epoch)).toEqual([2])
     }
     expect((await publish(edit('next'), '--trust-base', toHex(blake3(before)))).code).toBe(0)
   })
@@ -523,7 +524,7 @@ describe('what a publisher is told', () => {
     const withBoth = [...withNext, '--key', join(dir, 'publisher.key')]
     const both = [key, next].map(({ publicKey }) => toHex(publicKey)).sort()
     const signers = ({ updatable, epoch }: Operator) => {
-      const ofNewest = updatable.signatures().filter(signature => signature.epoch === epoch)
+      const ofNewest = updatable.signed.list().filter(signature => signature.epoch === epoch)
       return ofNewest.map(({ publicKey }) => publicKey).sort()
     }
     await publish(edit('a'))
@@ -535,7 +536,7 @@ describe('what a publisher is told', () => {
     expect((await publish(adds, ...withBoth)).stdout).toMatch(/^epoch: 4 of generation 2\n/)
     expect(operators.map(signers)).toEqual([both, both])
     for (const { updatable } of operators) {
-      const signed = updatable.signatures().map(({ epoch, publicKey }) => `${epoch} ${publicKey}`)
+      const signed = updatable.signed.list().map(({ epoch, publicKey }) => `${epoch} ${publicKey}`)
       expect(signed.sort()).toEqual([3, 4].flatMap(epoch => both.map(publicKey => `${epoch} ${publicKey}`)))
     }
     for (const operator of operators) await operator.knows(next.publicKey)

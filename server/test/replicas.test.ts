@@ -58,7 +58,7 @@ const add = (key: string) => ({ op: 'add', key, value: `value of ${key}` })
 async function showing(updatable: UpdatableDatabase, epoch: number): Promise<void> {
   if (updatable.newest.manifest.epoch >= epoch) return
   await new Promise<void>(resolve => {
-    const stop = updatable.listen(event => {
+    const stop = updatable.signed.listen(event => {
       if (event.epoch < epoch) return
       stop()
       resolve()
@@ -159,7 +159,7 @@ test('nobody shows an epoch before everybody has it; who has it answers it; its 
   })
   const batch = batchOn(writer, [add('four')])
   const told: number[] = []
-  for (const each of [writer, quick]) each.listen(({ epoch }) => void told.push(epoch))
+  for (const each of [writer, quick]) each.signed.listen(({ epoch }) => void told.push(epoch))
   await writer.addSignature(signatureOf(writer))
   const made = await writer.publish(batch)
   expect(await writer.publish(batch)).toEqual(made) // a rerun does not wait either
@@ -178,7 +178,7 @@ test('nobody shows an epoch before everybody has it; who has it answers it; its 
   expect(told.filter(epoch => epoch > 1)).toEqual([])
   release.open()
   for (const each of [writer, quick, slow]) {
-    await expect.poll(() => each.told.manifest.epoch).toBe(2)
+    await expect.poll(() => each.signed.told.manifest.epoch).toBe(2)
     await expectSame(writer, each)
   }
   await expect.poll(() => told.filter(epoch => epoch > 1).length).toBeGreaterThanOrEqual(2)

@@ -71,7 +71,7 @@ test('/v1/info answers at once while the store hangs, with the last known signat
   await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"x"}\n'))
   const answer = latch()
   storage.answers = answer.opened
-  expect(updatable.signatures()).toEqual([signed])
+  expect(updatable.signed.list()).toEqual([signed])
   answer.open()
 })
 

@@ -16,22 +16,6 @@ export interface FenceOptions extends FenceClockOptions {
   readonly entries?: number | undefined
 }
 
-export interface Fence {
-  /** registrations for which there was no room: clients whose hints are without a fence */
-  readonly turnedAway: number
-  /** hints it knows, confirmed or new */
-  readonly hints: number
-  /** hints it may know */
-  readonly most: number
-  /** what an operator has to know, for people */
-  readonly problem: string | undefined
-  /**
-   * Resolves when what it says is on disk. `network` is what a registration is counted for. Throws a `fence_full` Refusal
-   * if there is no room for another hint, or not for another of that network; StorageError if nothing can be kept.
-   */
-  judge(request: FenceRequest, network?: string): Promise<FenceVerdict>
-}
-
 const DEFAULT_DAYS = 400
 const DEFAULT_ENTRIES = 1_000_000
 
@@ -46,9 +30,10 @@ export function mostNew(entries: number): number {
   return Math.min(Math.max(1, Math.floor(entries / NEW_PART)), MOST_NEW)
 }
 
-/** What fences count alike. */
-export abstract class CountingFence implements Fence {
+export abstract class Fence {
+  /** registrations for which there was no room: clients whose hints are without a fence */
   turnedAway = 0
+  /** hints it may know */
   readonly most: number
   /** new entries that there may be */
   protected readonly mostNew: number
@@ -69,14 +54,20 @@ export abstract class CountingFence implements Fence {
   /** entries that are not confirmed yet */
   protected abstract get registered(): number
 
+  /** hints it knows, confirmed or new */
   get hints(): number {
     return this.confirmed + this.registered
   }
 
+  /** what an operator has to know, for people */
   get problem(): string | undefined {
     return this.confirmed < this.most ? undefined : 'the fence is full: new hints are not protected by it'
   }
 
+  /**
+   * Resolves when what it says is on disk. `network` is what a registration is counted for. Throws a `fence_full` Refusal
+   * if there is no room for another hint, or not for another of that network; StorageError if nothing can be kept.
+   */
   abstract judge(request: FenceRequest, network?: string): Promise<FenceVerdict>
 
   /** There was no room. */

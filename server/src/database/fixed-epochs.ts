@@ -1,18 +1,21 @@
 // The one epoch of a dataset, for ever.
 
-import { type EpochInfo, hasOneServer } from '@keyhush/protocol'
+import type { EpochInfo } from '@keyhush/protocol'
 import type { Dataset } from '../dataset/load.js'
-import { Prepared } from '../one-server/prepared.js'
 import { type Blob, type Epochs, infoOf } from './epochs.js'
 import { type EpochInMemory, Generation } from './generation.js'
 import { hintBlob } from './one-server.js'
+import { Preparing } from './preparing.js'
+import { newQueue } from './queue.js'
 import { SharedFile } from './shared-file.js'
 
 export class FixedEpochs implements Epochs {
   readonly newest: EpochInMemory
   readonly #generation: Generation
   readonly #blobs: ReadonlyMap<string, Blob>
-  #preparing = Promise.resolve()
+  readonly #queue = newQueue()
+  readonly #preparing = new Preparing(true, this.#queue, () => !this.#isClosed)
+  #isClosed = false
 
   constructor(dataset: Dataset) {
     const { core, database, blocks, directory: directoryBytes, openings, manifest, manifestBytes: bytes } = dataset
@@ -28,24 +31,13 @@ export class FixedEpochs implements Epochs {
 
   /** Has it prepared for lookups with one server, if it has a hint for them. Resolves once its records are copied. */
   prepare(): Promise<void> {
-    this.#preparing = this.#prepare()
-    return this.#preparing
-  }
-
-  async #prepare(): Promise<void> {
-    const { manifest } = this.newest
-    if (!hasOneServer(manifest)) return
-    const prepared = await Prepared.begin(manifest, this.#generation, manifest.oneServerHint)
-    prepared.onLost = () => {
-      this.prepare().catch(() => {}) // /readyz names it
-    }
-    this.newest.oneServer = prepared
+    return this.#queue(() => this.#preparing.prepare(this.newest, this.#generation))
   }
 
   /** Ends what prepares. The dataset stays the caller's. */
   async close(): Promise<void> {
-    await this.#preparing.catch(() => {})
-    await this.newest.oneServer?.close()
+    this.#isClosed = true
+    await this.#queue(async () => this.#preparing.endAllBut())
   }
 
   get databaseId(): Uint8Array {

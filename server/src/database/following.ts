@@ -1,50 +1,125 @@
-// A replica follows: it takes up what the process that writes has stored, epoch by epoch, while queries go on.
+// Processes that share a storage show epochs together. A replica follows: it takes up what the process that writes has stored, epoch by
+// epoch, while queries go on.
 
-import { decodeManifest } from '@keyhush/protocol'
-import type { Core } from '@keyhush/wasm'
+import { decodeManifest, type EpochStatus } from '@keyhush/protocol'
 import { DatasetError, readingFrom } from '../base/errors.js'
 import { directoryFields, hasFields } from '../dataset/blocks.js'
-import type { Progress } from '../dataset/build.js'
+import { layoutOf } from '../dataset/view.js'
 import type { Storage } from '../storage/storage.js'
-import { EpochStore } from './epoch-store.js'
-import type { KnownManifest } from './epochs.js'
-import type { EpochInMemory, Generation } from './generation.js'
-import { checkPartitions, type Loaded, layoutOf, load } from './loading.js'
+import { Announcements, SIGNED } from './announcements.js'
+import type { Answered, StoredEpoch } from './answered.js'
+import type { EpochStore } from './epoch-store.js'
+import { infoOf, type KnownManifest } from './epochs.js'
+import type { Generation } from './generation.js'
+import type { History } from './history.js'
+import { checkPartitions, loadNewest } from './loading.js'
 import { nextOfList } from './next-epoch.js'
+import type { Queue } from './queue.js'
+import type { Signatures } from './signatures.js'
 
-import type { Head } from './stored-values.js'
-
-/** An epoch that is stored and in memory, and what changes with it once clients may know. */
-export interface StoredEpoch {
-  readonly epoch: EpochInMemory
-  /** the epoch before, if the core answers it */
-  readonly previous: EpochInMemory | undefined
-  readonly generation: Generation
-  /** of another generation: until when the one before is answered, in seconds since 1970 */
-  readonly until: number
+/** What a database has, for publishing and following. */
+export interface Together {
+  readonly storage: Storage
+  readonly store: EpochStore
+  readonly answered: Answered
+  readonly past: History
+  readonly signed: Signatures
+  readonly queue: Queue
 }
 
-/** Takes up the epoch after `newest`. Calls `begun` when the core begins to write. After a DatasetError memory is of no use. */
-export async function takeNext(
-  storage: Storage,
-  newest: EpochInMemory,
-  generation: Generation,
-  begun: () => void,
-): Promise<StoredEpoch> {
-  const store = new EpochStore(storage)
-  return readingFrom(store.location, async () => {
+export class Following {
+  readonly #database: Together
+  /** where processes share the storage: says when all show an epoch */
+  #announcements: Announcements | undefined
+
+  constructor(database: Together) {
+    this.#database = database
+  }
+
+  /** Why other processes are ahead of this one, for people; undefined: they are not. */
+  get behind(): string | undefined {
+    return this.#announcements?.behind
+  }
+
+  /** Takes part in what processes that share the storage decide together. */
+  async join(isReplica: boolean): Promise<void> {
+    const { answered, signed, queue, storage } = this.#database
+    const { engine } = storage
+    if (engine === undefined) return
+    this.#announcements = await Announcements.begin(engine, {
+      writes: !isReplica,
+      has: () => answered.latest.manifest.epoch,
+      shows: () => answered.newest.manifest.epoch,
+      follow: () => queue(() => this.#follow()),
+      show: epoch => {
+        if (epoch >= answered.latest.manifest.epoch) answered.show()
+      },
+      fail: error => answered.fail(error),
+    })
+    engine.listen(message => {
+      if (message !== SIGNED && message !== '') return
+      void signed.readBehind().then(() => {
+        if (message === SIGNED) signed.tell()
+      })
+    })
+  }
+
+  /** An epoch is stored. Resolves once all processes show it; its publisher does not wait for them. */
+  async announce(stored: StoredEpoch, status: EpochStatus, onStored: (status: EpochStatus) => void): Promise<void> {
+    const { answered, past } = this.#database
+    past.noteStatus(status)
+    answered.staged = stored
+    if (this.#announcements !== undefined) {
+      onStored(status)
+      await this.#announcements.announced(stored.epoch.manifest.epoch)
+    }
+    answered.show()
+  }
+
+  async stop(): Promise<void> {
+    await this.#announcements?.stop()
+  }
+
+  /** Takes up what the process that writes has stored since. */
+  async #follow(): Promise<void> {
+    const { answered, past, store } = this.#database
+    const head = await store.head()
+    while (head !== undefined && head.epoch > answered.latest.manifest.epoch) {
+      answered.show() // it has been announced: there is a later one
+      const stored = await readingFrom(store.location, () => this.#takeNext())
+      await answered.preparing.prepare(stored.epoch, stored.generation)
+      await stored.epoch.oneServer?.made.catch(() => {}) // /readyz names it
+      const batch = await store.batch(stored.epoch.manifest.epoch)
+      if (batch !== undefined) past.noteStatus({ ...infoOf(stored.epoch), ...batch })
+      answered.staged = stored
+      if (stored.generation !== answered.generation) await past.index()
+    }
+  }
+
+  /** Takes up the epoch after the newest. After a DatasetError memory is of no use. */
+  async #takeNext(): Promise<StoredEpoch> {
+    const { answered, store } = this.#database
+    const { newest, generation } = answered
     const { manifest } = newest
     const [bytes, list] = [await store.manifest(manifest.epoch + 1), await store.lists.read(manifest.epoch + 1)]
     const next = bytes && { manifest: decodeManifest(bytes), bytes }
     if (next === undefined || list === undefined || next.manifest.generation !== manifest.generation) {
-      return takeGeneration(generation.core, storage, newest)
+      return this.#takeGeneration()
     }
-    const directoryBytes = await advance(store.location, generation, next, list, begun)
+    const directoryBytes = await advance(store.location, generation, next, list, () => answered.begun())
     return { epoch: generation.epochOf(next, directoryBytes), previous: newest, generation, until: 0 }
-  })
+  }
+
+  /** Another generation, or epochs that no list leads to any more: loads the newest epoch beside what is answered. */
+  async #takeGeneration(): Promise<StoredEpoch> {
+    const { storage, answered } = this.#database
+    const { loaded, head } = await loadNewest(answered.generation.core, storage, true)
+    const isOld = head.old?.epoch === answered.newest.manifest.epoch
+    return { ...loaded, until: isOld ? head.old.until : 0 }
+  }
 }
 
-/** What a list makes of the newest epoch. Returns the bytes of the directory. */
+/** What a list makes of the newest epoch. `begun` is called when the core begins to write. Returns the bytes of the directory. */
 async function advance(
   location: string,
   generation: Generation,
@@ -66,39 +141,4 @@ async function advance(
     return directory.bytes
   }
   throw new DatasetError(location, `expected the directory of epoch ${manifest.epoch}, got another; begin a new store`)
-}
-
-/** Another generation, or epochs that no list leads to any more: loads the newest epoch beside what is answered. */
-async function takeGeneration(core: Core, storage: Storage, { manifest }: EpochInMemory): Promise<StoredEpoch> {
-  const { loaded, head } = await loadNewest(core, storage, true)
-  const { generation } = loaded
-  return {
-    ...{ generation, ...epochsOf(loaded) },
-    until: head.old?.epoch === manifest.epoch ? head.old.until : 0,
-  }
-}
-
-/** What a loaded generation answers. */
-export function epochsOf({ generation, newest, previous, directoryBytes, previousDirectoryBytes }: Loaded) {
-  return {
-    epoch: generation.epochOf(newest, directoryBytes),
-    previous: previous && generation.epochOf(previous, previousDirectoryBytes, 'previous'),
-  }
-}
-
-/** Loads the newest epoch of a storage that does not change meanwhile: nobody else writes there, or it is read as it was. */
-export function loadNewest(
-  core: Core,
-  storage: Storage,
-  isReplica: boolean,
-  onProgress?: (progress: Progress) => void,
-): Promise<{ readonly loaded: Loaded; readonly head: Head }> {
-  const read = async (then: Storage) => {
-    const store = new EpochStore(then)
-    const head = await readingFrom(store.location, () => store.head())
-    if (head === undefined)
-      throw new DatasetError(store.location, 'the store is empty; first start the process without --replica')
-    return { loaded: await load(core, store, head, onProgress), head }
-  }
-  return isReplica && storage.engine !== undefined ? storage.engine.snapshot(read) : read(storage)
 }

@@ -14,8 +14,6 @@ export interface InMemory {
   /** the padded blocks of its directory; undefined if nobody can ask for one */
   readonly blocks: DatabaseHandle | undefined
   readonly directory?: ServerDirectoryHandle | undefined
-  /** empty: keyless */
-  readonly directoryBytes: Uint8Array
 }
 
 /** The core's newest epoch of a generation, or the one before, or one that it had before that. */
@@ -41,7 +39,7 @@ export class Generation {
   epochs: readonly EpochInMemory[] = []
   readonly #proofs: RowProofs | undefined
 
-  constructor(core: Core, { database, blocks, directory }: Omit<InMemory, 'directoryBytes'>, proofs?: RowProofs) {
+  constructor(core: Core, { database, blocks, directory }: InMemory, proofs?: RowProofs) {
     this.core = core
     this.database = database
     this.blocks = blocks

@@ -22,23 +22,20 @@ import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
 import { misplacedRecord, storedFingerprints } from '../dataset/places.js'
 import { type Dated, proofsPackage, type RowProofs, type StoredProofs } from '../dataset/proof-kinds.js'
-import { recordBytesView } from '../dataset/view.js'
+import { emptyDatabase, layoutOf, recordBytesView } from '../dataset/view.js'
+import type { Storage } from '../storage/storage.js'
 import { CHUNK_BYTES, changesOf, inChunks } from './chunks.js'
-import type { EpochStore } from './epoch-store.js'
+import { EpochStore } from './epoch-store.js'
 import type { KnownManifest } from './epochs.js'
-import { Generation } from './generation.js'
-
+import { type EpochInMemory, Generation } from './generation.js'
 import type { Head, OldEpoch } from './stored-values.js'
 
 /** A stored database in memory, at its newest epoch. */
 export interface Loaded {
   readonly generation: Generation
-  readonly newest: KnownManifest
+  readonly epoch: EpochInMemory
   /** the epoch before, which the core answers too; undefined: the newest is its generation's first, or the store's */
-  readonly previous: KnownManifest | undefined
-  /** of both; empty: keyless */
-  readonly directoryBytes: Uint8Array
-  readonly previousDirectoryBytes: Uint8Array
+  readonly previous: EpochInMemory | undefined
   /** the head's */
   readonly base: number
   /** chunks that the lists since then changed after they were written */
@@ -80,14 +77,34 @@ export async function load(
       )
       const proofs = await loader.proofs(database, previous?.manifest, newest.manifest, lists)
       const generation = new Generation(core, { database, ...directory }, proofs)
+      const epoch = generation.epochOf(newest, directoryBytes)
       const listBytes = [...lists.values()].reduce((sum, { list }) => sum + list.length, 0)
-      const directories = { directoryBytes, previousDirectoryBytes }
-      return { generation, newest, previous, ...directories, lagging, listBytes, proofs, base: head.base }
+      return {
+        ...{ generation, epoch, lagging, listBytes, proofs, base: head.base },
+        previous: previous && generation.epochOf(previous, previousDirectoryBytes, 'previous'),
+      }
     } catch (error) {
       database.free()
       throw error
     }
   })
+}
+
+/** Loads the newest epoch of a storage that does not change meanwhile: nobody else writes there, or it is read as it was. */
+export function loadNewest(
+  core: Core,
+  storage: Storage,
+  isReplica: boolean,
+  onProgress?: (progress: Progress) => void,
+): Promise<{ readonly loaded: Loaded; readonly head: Head }> {
+  const read = async (then: Storage) => {
+    const store = new EpochStore(then)
+    const head = await readingFrom(store.location, () => store.head())
+    if (head === undefined)
+      throw new DatasetError(store.location, 'the store is empty; first start the process without --replica')
+    return { loaded: await load(core, store, head, onProgress), head }
+  }
+  return isReplica && storage.engine !== undefined ? storage.engine.snapshot(read) : read(storage)
 }
 
 /** The last epoch of a generation that has ended; undefined: memory does not suffice for it too. */
@@ -105,13 +122,6 @@ export async function loadOld(
 }
 
 class NoMemoryError extends DatasetError {}
-
-export function layoutOf(
-  core: Core,
-  { records, recordBytes, partitions, partitionRecords, blockRecords }: Manifest,
-): LayoutHandle {
-  return core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
-}
 
 /** Throws DatasetError if a database has other records than the manifest says. */
 export function checkPartitions(location: string, database: DatabaseHandle, manifest: Manifest): void {
@@ -156,10 +166,7 @@ class Loader {
 
   allocate(manifest: Manifest): DatabaseHandle {
     try {
-      const layout = layoutOf(this.#core, manifest)
-      const database = this.#core.newDatabase(layout, builtFor(manifest), manifest.maxBatch)
-      layout.free()
-      return database
+      return emptyDatabase(this.#core, manifest)
     } catch (error) {
       if ((error as CoreError).code !== 'layout') throw error
       throw new NoMemoryError(this.#store.location, (error as Error).message)
@@ -232,16 +239,14 @@ class Loader {
     newest: Manifest,
     lists: Lists,
     before?: { readonly manifest: Manifest; readonly list: Uint8Array },
-  ): Promise<Pick<Generation, 'directory' | 'blocks'> & Pick<Loaded, 'directoryBytes' | 'previousDirectoryBytes'>> {
+  ): Promise<
+    Pick<Generation, 'directory' | 'blocks'> & Record<'directoryBytes' | 'previousDirectoryBytes', Uint8Array>
+  > {
     const stored = this.#recent(await this.#store.directory(newest.generation), 'the directory')
     if (!newest.keyed) {
       if (stored.bytes.length > 0) this.#wrong('expected no directory in a database without keys, got one')
-      return {
-        directory: undefined,
-        directoryBytes: stored.bytes,
-        previousDirectoryBytes: stored.bytes,
-        blocks: undefined,
-      }
+      const { bytes } = stored
+      return { directory: undefined, directoryBytes: bytes, previousDirectoryBytes: bytes, blocks: undefined }
     }
     let directory = this.#core.decodeDirectory(stored.bytes, newest.records)
     for (let epoch = stored.epoch + 1; epoch <= newest.epoch; epoch++) {

@@ -5,11 +5,19 @@
 // 2. At one go the newest epoch becomes the core's previous one.
 // 3. The next one is written. Other threads wait only while the memory that they read is written.
 
-import type { DatabaseHandle, DraftHandle, LayoutHandle, ServerDirectoryHandle, WriteHandle } from '@keyhush/wasm'
+import type {
+  DatabaseHandle,
+  DraftHandle,
+  LayoutHandle,
+  RefusedError,
+  ServerDirectoryHandle,
+  WriteHandle,
+} from '@keyhush/wasm'
 import { isTrap } from '../base/errors.js'
 import { gathered, Pace } from '../base/pace.js'
+import { Refusal } from '../base/refusal.js'
 import type { Generation } from './generation.js'
-import type { Operations } from './operations.js'
+import { type Operations, refuse } from './operations.js'
 import type { Readers } from './readers.js'
 
 /** The directory of the next epoch. */
@@ -41,19 +49,26 @@ export interface Drafted {
   readonly changed: Uint32Array
 }
 
-/** Drafts what a batch makes. Throws the core's errors, RefusedError among them, and then nothing has changed. */
+/** Drafts what a batch makes. Throws a `batch_refused` Refusal, or the core's errors, and then nothing has changed. */
 export async function nextOfBatch(now: Generation, operations: Operations): Promise<NextEpoch> {
   const { kinds, fingerprints, indices, records } = operations
   const [pace, count] = [new Pace(), kinds.length]
-  const draft = now.core.newDraft(now.database, now.directory !== undefined, count)
-  return drafted(now, draft, pace, async () => {
-    for (let start = 0; start < count; start += OPERATIONS_TOGETHER) {
-      const end = Math.min(count, start + OPERATIONS_TOGETHER)
-      const part = (all: Uint8Array) => all.subarray((start * all.length) / count, (end * all.length) / count)
-      draft.push(part(kinds), part(fingerprints), indices.subarray(start, end), part(records))
-      await pace.turn()
-    }
-  })
+  try {
+    const draft = now.core.newDraft(now.database, now.directory !== undefined, count)
+    return await drafted(now, draft, pace, async () => {
+      for (let start = 0; start < count; start += OPERATIONS_TOGETHER) {
+        const end = Math.min(count, start + OPERATIONS_TOGETHER)
+        const part = (all: Uint8Array) => all.subarray((start * all.length) / count, (end * all.length) / count)
+        draft.push(part(kinds), part(fingerprints), indices.subarray(start, end), part(records))
+        await pace.turn()
+      }
+    })
+  } catch (error) {
+    const { code, message, operation, reason } = error as RefusedError
+    if (code === 'refused') return refuse(operation + 1, reason)
+    if ((code as string) === 'layout') throw new Refusal('batch_refused', message)
+    throw error
+  }
 }
 
 /** Drafts what a list makes that leads to layout `after`. Throws the core's errors, and then nothing has changed. */

@@ -1,11 +1,12 @@
 // Hints for lookups with one server, as epochs are made (one-server/prepared.ts). Whoever makes an epoch makes its hint of the records in
 // its own memory, so a publisher's copy and a server come to the same manifest, or the publisher signs nothing.
 
-import { encodeManifest, hasOneServer, type Manifest, toHex } from '@keyhush/protocol'
+import { encodeManifest, equalBytes, hasOneServer, type Manifest, toHex } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
+import { DatasetError } from '../base/errors.js'
 import { Refusal } from '../base/refusal.js'
 import { MOST_PREPARED_BYTES, preparedBytes } from '../one-server/contents.js'
-import { Prepared } from '../one-server/prepared.js'
+import { hintOf, Prepared } from '../one-server/prepared.js'
 import type { Blob, Epoch, KnownManifest } from './epochs.js'
 import { memoryBlob } from './epochs.js'
 import type { Generation } from './generation.js'
@@ -42,6 +43,19 @@ export function checkHintable(generation: Generation, manifest: Manifest, expire
     if ((error as CoreError).code !== 'layout') throw error
     refuse(1, `too many records for lookups with one server: ${(error as Error).message}`)
   }
+}
+
+/** Makes the hint of an epoch anew, as its builder has to. Throws DatasetError if the manifest names another. */
+export async function checkHint(location: string, { oneServerHint, ...manifest }: Manifest, from: Generation) {
+  if (oneServerHint === undefined) return
+  const hint = await hintOf(manifest, from).catch((error: Error) => {
+    throw new DatasetError(location, error.message)
+  })
+  if (equalBytes(from.core.blake3(hint), oneServerHint)) return
+  throw new DatasetError(
+    location,
+    'expected the hint of these records, got a manifest that names another; sign nothing, and build the dataset yourself',
+  )
 }
 
 /** The hint with this hash in hex, of one of these epochs. Throws a `not_ready` Refusal while it is being prepared. */

@@ -41,8 +41,8 @@ const CR = 0x0d
 const BRACE = 0x7b
 const CLOSING_BRACE = 0x7d
 const LONE_SURROGATE = /\p{Surrogate}/u
-const MAX_INDEX = 0xffff_ffff
-const MAX_HEADROOM = 0xffff_ffff
+/** Of an index, and of headroom. */
+const MOST = 0xffff_ffff
 
 /** One line of a batch. */
 interface Line {
@@ -160,14 +160,8 @@ function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, nu
     refuse(number, 'expected "op" to be "add", "edit", "delete", "generation" or "renew", got something else')
   const place = keyed ? 'key' : 'index'
   const wanted = [...(keyed || op !== 'add' ? [place] : []), ...(op === 'delete' ? [] : ['value'])]
-  for (const name of Object.keys(others)) {
-    if (!wanted.includes(name)) {
-      refuse(
-        number,
-        `the member ${JSON.stringify(name.slice(0, 40))} does not belong to ${op} in a ${keyed ? 'keyed' : 'keyless'} database; remove it`,
-      )
-    }
-  }
+  const unwanted = Object.keys(others).filter(name => !wanted.includes(name))
+  refuseMembers(unwanted, `${op} in a ${keyed ? 'keyed' : 'keyless'} database`, number)
   return {
     kind,
     key: wanted.includes('key') ? readKey(others['key'], number) : new Uint8Array(),
@@ -177,27 +171,24 @@ function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, nu
 }
 
 function readGeneration({ op: _, headroom = 0, ...others }: Record<string, unknown>): BeginGeneration {
-  for (const name of Object.keys(others)) {
-    refuse(1, `the member ${JSON.stringify(name.slice(0, 40))} does not belong to generation; remove it`)
-  }
-  if (typeof headroom !== 'number' || headroom > MAX_HEADROOM) {
-    return refuse(1, `expected "headroom" to be a whole number from 0 to ${MAX_HEADROOM}, got something else`)
+  refuseMembers(Object.keys(others), 'generation', 1)
+  if (typeof headroom !== 'number' || headroom > MOST) {
+    return refuse(1, `expected "headroom" to be a whole number from 0 to ${MOST}, got something else`)
   }
   return { headroom }
 }
 
 /** No operations: the epoch differs from the one before in its number and expiry alone. */
 function readRenewal({ op: _, ...others }: Record<string, unknown>): Operations {
-  for (const name of Object.keys(others)) {
-    refuse(1, `the member ${JSON.stringify(name.slice(0, 40))} does not belong to renew; remove it`)
-  }
-  const [kinds, fingerprints, indices, records] = [
-    new Uint8Array(),
-    new Uint8Array(),
-    new Uint32Array(),
-    new Uint8Array(),
-  ]
-  return { kinds, fingerprints, indices, records }
+  refuseMembers(Object.keys(others), 'renew', 1)
+  const none = new Uint8Array()
+  return { kinds: none, fingerprints: none, indices: new Uint32Array(), records: none }
+}
+
+/** Throws if there are members that do not belong to an operation. */
+function refuseMembers([name]: readonly string[], operation: string, number: number): void {
+  if (name === undefined) return
+  refuse(number, `the member ${JSON.stringify(name.slice(0, 40))} does not belong to ${operation}; remove it`)
 }
 
 function readObject(bytes: Uint8Array, number: number): Record<string, unknown> {
@@ -207,26 +198,28 @@ function readObject(bytes: Uint8Array, number: number): Record<string, unknown> 
 }
 
 function readKey(key: unknown, number: number): Uint8Array {
-  if (typeof key !== 'string') return refuse(number, 'expected the member "key" to be text, got none or another kind')
-  if (LONE_SURROGATE.test(key)) refuse(number, 'a lone surrogate (\\ud800 to \\udfff) has no UTF-8')
-  const bytes = Buffer.from(key)
+  const bytes = readText(key, 'the member "key"', number)
   if (bytes.length === 0) refuse(number, 'expected a key, got an empty one; remove the line')
   if (bytes.length > MAX_KEY_BYTES) refuse(number, `expected a key up to ${MAX_KEY_BYTES} bytes, got ${bytes.length}`)
   return bytes
 }
 
 function readIndex(index: unknown, number: number): number {
-  if (typeof index !== 'number' || index > MAX_INDEX) {
+  if (typeof index !== 'number' || index > MOST) {
     return refuse(number, 'expected the member "index" to be the index of a record, got none or another')
   }
   return index
 }
 
 function readValue(value: unknown, encoding: BatchEncoding, number: number): Uint8Array {
-  if (typeof value !== 'string') return refuse(number, 'expected "value" to be text, got none or another kind')
-  if (LONE_SURROGATE.test(value)) refuse(number, 'a lone surrogate (\\ud800 to \\udfff) has no UTF-8')
-  const bytes = decodeValue(Buffer.from(value), encoding)
+  const bytes = decodeValue(readText(value, '"value"', number), encoding)
   return typeof bytes === 'string' ? refuse(number, bytes) : bytes
+}
+
+function readText(text: unknown, what: string, number: number): Buffer {
+  if (typeof text !== 'string') return refuse(number, `expected ${what} to be text, got none or another kind`)
+  if (LONE_SURROGATE.test(text)) refuse(number, 'a lone surrogate (\\ud800 to \\udfff) has no UTF-8')
+  return Buffer.from(text)
 }
 
 function fingerprintsOf(core: Core, lines: readonly Line[]): Uint8Array {

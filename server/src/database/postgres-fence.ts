@@ -8,7 +8,7 @@
 
 import type { FenceRequest, FenceVerdict } from '@keyhush/protocol'
 import type { Engine } from '../storage/storage.js'
-import { CountingFence, type FenceOptions, NEW_SECONDS } from './fence.js'
+import { Fence, type FenceOptions, NEW_SECONDS } from './fence.js'
 import { FenceClock, type StoredDay } from './fence-clock.js'
 
 /** Entries of a kind that are removed together, at most once a second. */
@@ -26,7 +26,7 @@ interface Judged {
   readonly day: number
 }
 
-export class PostgresFence extends CountingFence {
+export class PostgresFence extends Fence {
   readonly #engine: Engine
   protected registered = 0
   #countedAt = Number.NEGATIVE_INFINITY

@@ -1,48 +1,96 @@
-// Publishers' signatures of the epochs that are answered, as `/v1/info` has them: in memory, so that requests do not wait for
-// the storage.
+// Publishers' signatures of the epochs that are answered, as `/v1/info` has them, and which epoch clients are told of for them. They are
+// in memory, so that requests do not wait for the storage.
 
-import { fromHex, type SignatureInfo, signedBytes } from '@keyhush/protocol'
+import { type EpochEvent, fromHex, type SignatureInfo, signedBytes } from '@keyhush/protocol'
 import { verifies } from '../base/ed25519.js'
-import { Refusal } from '../base/refusal.js'
+import { epochUnknown, Refusal } from '../base/refusal.js'
+import type { Answered } from './answered.js'
 import type { EpochStore } from './epoch-store.js'
 import type { Epoch } from './epochs.js'
 
 export class Signatures {
   readonly #store: EpochStore
-  /** those that may have signatures */
-  readonly #epochs: () => readonly number[]
+  readonly #answered: Answered
+  readonly #now: () => number
+  /** since when this process shows the newest epoch, in seconds since 1970 */
+  #shownSince: number
+  readonly #listeners = new Set<(event: EpochEvent) => void>()
   #known = new Map<number, SignatureInfo[]>()
   #latest: Promise<unknown> = Promise.resolve()
   /** a reading that has not begun */
   #next: Promise<void> | undefined
   #isStale = false
 
-  constructor(store: EpochStore, epochs: () => readonly number[]) {
+  /** `now`: seconds since 1970. */
+  constructor(store: EpochStore, answered: Answered, now: () => number) {
     this.#store = store
-    this.#epochs = epochs
+    this.#answered = answered
+    this.#now = now
+    this.#shownSince = now()
   }
 
-  /** Keeps a signature of an epoch. false: it is kept already. Throws a Refusal if it does not verify. */
-  async add({ manifestBytes }: Epoch, added: SignatureInfo): Promise<boolean> {
-    const { publicKey, generation, epoch, signature } = added
+  /**
+   * The newest epoch that clients are told of. An epoch is told once it is signed by any key, or at once if the one before it is not
+   * signed: then its publisher does not sign.
+   */
+  get told(): Epoch {
+    const { newest, shown } = this.#answered
+    const { epoch } = newest.manifest
+    const before = shown.find(({ manifest }) => manifest.epoch === epoch - 1)
+    return before === undefined || this.#has(epoch) || !this.#has(epoch - 1) ? newest : before
+  }
+
+  /** How long the newest epoch has been shown here without a signature; 0: it has one. */
+  get unsignedSeconds(): number {
+    return this.#has(this.#answered.newest.manifest.epoch) ? 0 : Math.max(0, this.#now() - this.#shownSince)
+  }
+
+  /** The newest answered epoch that is signed; 0: none. */
+  get signedEpoch(): number {
+    const epochs = this.#answered.shown.map(({ manifest }) => manifest.epoch)
+    return Math.max(0, ...epochs.filter(epoch => this.#has(epoch)))
+  }
+
+  /** Calls `listener` for each epoch that clients are told of, and when it gets a further signature. Returns unsubscribe. */
+  listen(listener: (event: EpochEvent) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** Clients may know of another epoch. A replica learns of its signatures from the store. */
+  show(isReplica: boolean): void {
+    this.#shownSince = this.#now()
+    if (isReplica) void this.readBehind().then(() => this.tell())
+    else this.tell()
+  }
+
+  /** Tells of the newest epoch, if it is told. */
+  tell(): void {
+    const { newest } = this.#answered
+    if (this.told !== newest) return
+    const { generation, epoch } = newest.manifest
+    for (const listener of this.#listeners) listener({ generation, epoch })
+  }
+
+  /** Keeps a signature. false: it is kept already. Throws a Refusal if it is none of an epoch that is answered. */
+  async add({ publicKey, generation, epoch, signature }: SignatureInfo): Promise<boolean> {
+    const signed = this.#answered.find(generation, epoch)
+    if (signed === undefined) throw epochUnknown(this.#answered.newest.manifest)
     // Anybody who has read it at /v1/info can send it again; it is written once.
     const kept = await this.#store.signatures(epoch)
     if (kept.some(other => other.publicKey === publicKey && other.signature === signature)) return false
-    if (!verifies(fromHex(signature), signedBytes(manifestBytes), fromHex(publicKey))) {
+    if (!verifies(fromHex(signature), signedBytes(signed.manifestBytes), fromHex(publicKey))) {
       throw new Refusal('bad_request', 'expected a signature of that epoch by that key, got one that does not verify')
     }
     await this.#store.addSignature({ publicKey, generation, epoch, signature })
     await this.read()
+    if (signed === this.#answered.newest) this.tell()
     return true
   }
 
-  /** Whether an answered epoch is known to be signed, by any key. */
-  has(epoch: number): boolean {
-    return (this.#known.get(epoch)?.length ?? 0) > 0
-  }
-
-  /** What is known of these epochs. What may be missing is read behind. */
-  of(epochs: readonly number[]): SignatureInfo[] {
+  /** What is known of the epochs that clients may know of. What may be missing is read behind: every client asks, also while the storage is away. */
+  list(): SignatureInfo[] {
+    const epochs = this.#answered.shown.map(({ manifest }) => manifest.epoch)
     if (this.#isStale || epochs.some(epoch => !this.#known.has(epoch))) void this.readBehind()
     return epochs.flatMap(epoch => this.#known.get(epoch) ?? [])
   }
@@ -61,11 +109,23 @@ export class Signatures {
     return this.read().catch(() => {})
   }
 
+  /** Nobody is told any more. */
+  close(): void {
+    this.#listeners.clear()
+  }
+
+  /** Whether an answered epoch is known to be signed, by any key. */
+  #has(epoch: number): boolean {
+    return (this.#known.get(epoch)?.length ?? 0) > 0
+  }
+
   async #read(): Promise<void> {
     this.#next = undefined
     this.#isStale = true
     const known = new Map<number, SignatureInfo[]>()
-    for (const epoch of this.#epochs()) known.set(epoch, await this.#store.signatures(epoch))
+    for (const { manifest } of this.#answered.all) {
+      known.set(manifest.epoch, await this.#store.signatures(manifest.epoch))
+    }
     this.#known = known
     this.#isStale = false
   }

@@ -7,7 +7,7 @@
 import { crc32 } from 'node:zlib'
 import { equalBytes, type FenceRequest, type FenceVerdict, HASH_BYTES, isZero, toHex } from '@keyhush/protocol'
 import { type Storage, StorageError, type Transaction } from '../storage/storage.js'
-import { CountingFence, type FenceOptions, NEW_SECONDS } from './fence.js'
+import { Fence, type FenceOptions, NEW_SECONDS } from './fence.js'
 import { FenceClock } from './fence-clock.js'
 
 /** What keys begin with, before the hint's id in hex; of new ones, before the bucket's number. */
@@ -47,7 +47,7 @@ interface Kept {
 /** Takes back what memory has noted of a transaction that then could not be written. */
 type Undo = (() => void)[]
 
-export class StoredFence extends CountingFence {
+export class StoredFence extends Fence {
   readonly #storage: Storage
   /** of new ones, oldest first */
   #buckets: Bucket[] = []

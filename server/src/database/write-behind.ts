@@ -3,6 +3,7 @@
 
 import { CHUNKS_TOGETHER, chunksWith } from './chunks.js'
 import type { EpochStore } from './epoch-store.js'
+import type { Queue } from './queue.js'
 import { ANOTHER_PROCESS } from './stored-values.js'
 
 /** How far chunks may fall behind: a start has to apply so much to them. */
@@ -19,11 +20,10 @@ export interface Current {
   readonly proofs?: { readonly rowLists: Uint8Array; readonly foldedTo: number } | undefined
 }
 
-/** Waits for its turn between batches. */
-export type InTurn = <T>(work: () => Promise<T>) => Promise<T>
-
 export class WriteBehind {
   readonly #store: EpochStore
+  /** waits for its turn between batches */
+  readonly #queue: Queue
   readonly #current: () => Current
   /** chunks that changed after they were written */
   readonly #chunks: Set<number>
@@ -37,10 +37,12 @@ export class WriteBehind {
 
   constructor(
     store: EpochStore,
+    queue: Queue,
     current: () => Current,
     from: { readonly base: number; readonly lagging: Iterable<number>; readonly listBytes: number },
   ) {
     this.#store = store
+    this.#queue = queue
     this.#current = current
     this.#chunks = new Set(from.lagging)
     this.#base = from.base
@@ -54,10 +56,10 @@ export class WriteBehind {
   }
 
   /** Writes between batches if chunks have fallen far enough behind. */
-  catchUp(inTurn: InTurn): void {
+  catchUp(): void {
     if (this.#listBytes <= MOST_LIST_BYTES && this.#current().epoch - this.#base <= MOST_EPOCHS) return
     // If it fails, nothing is lost: the lists are there, and the next batch tries again.
-    this.#catchingUp ??= this.#write(inTurn)
+    this.#catchingUp ??= this.#write(this.#queue)
       .catch(() => {})
       .finally(() => {
         this.#catchingUp = undefined
@@ -75,13 +77,13 @@ export class WriteBehind {
     await this.#catchingUp
   }
 
-  async #write(inTurn: InTurn): Promise<boolean> {
+  async #write(queue: Queue): Promise<boolean> {
     const round = ++this.#round
     const [base, listBytes] = [this.#current().epoch, this.#listBytes]
     const numbers = [...this.#chunks]
     for (let i = 0; i < numbers.length; i += CHUNKS_TOGETHER) {
       const some = numbers.slice(i, i + CHUNKS_TOGETHER)
-      const written = await inTurn(async () => {
+      const written = await queue(async () => {
         if (round !== this.#round) return false
         const { epoch, chunk } = this.#current()
         const done = await this.#store.writeChunks(epoch, some, chunk)
@@ -90,7 +92,7 @@ export class WriteBehind {
       })
       if (!written) return false
     }
-    const based = await inTurn(async () => {
+    const based = await queue(async () => {
       const { epoch, directoryBytes, proofs } = this.#current()
       const to = Math.min(base, proofs?.foldedTo ?? base)
       return round === this.#round && (await this.#store.rebase(to, epoch, directoryBytes, proofs?.rowLists))

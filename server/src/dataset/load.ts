@@ -26,7 +26,7 @@ import { blobPath, blobsOf, manifestPath } from './directory.js'
 import { readRecords } from './memory.js'
 import { misplacedRecord, storedFingerprints } from './places.js'
 import { type DatasetProofs, proofsPackage, type RowProofs } from './proof-kinds.js'
-import { recordBytesView } from './view.js'
+import { emptyDatabase, recordBytesView } from './view.js'
 
 /** A file that clients may fetch under its hash. */
 export interface BlobFile {
@@ -65,7 +65,7 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
   const file = manifestPath(dir)
   const manifestBytes = await readManifest(file)
   const manifest = await readingFrom(file, () => parseManifest(manifestBytes))
-  const database = await readingFrom(file, () => allocate(core, manifest))
+  const database = await readingFrom(file, () => emptyDatabase(core, manifest))
   let keyBlocks: DatabaseHandle | undefined
   let proofs: DatasetProofs | undefined
   try {
@@ -126,14 +126,6 @@ function parseManifest(bytes: Uint8Array): Manifest {
   const manifest = decodeManifest(bytes)
   if (manifest.updateListBytes === 0 || manifest.pointproofs === undefined) return manifest
   throw new Error('with Pointproofs, expected an epoch that was built, got one that a batch made; build it anew')
-}
-
-function allocate(core: Core, manifest: Manifest): DatabaseHandle {
-  const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
-  const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
-  const database = core.newDatabase(layout, builtFor(manifest), manifest.maxBatch)
-  layout.free()
-  return database
 }
 
 /** Reads partition `q` into the database and compares its two digests with the manifest's. */

@@ -1,16 +1,9 @@
 // What routes share: how a request is read, which epoch it asks at, how a reply leaves.
 
-import { claimedCount, equalBytes } from '@keyhush/protocol'
+import { claimedCount, equalBytes, type MessageHeader } from '@keyhush/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { epochUnknown, Refusal, readMessage } from '../base/refusal.js'
 import type { Epoch, Epochs } from '../database/epochs.js'
-
-/** What nearly every request says of what it asks. */
-export interface Asked {
-  readonly databaseId: Uint8Array
-  readonly generation: number
-  readonly epoch: number
-}
 
 /** How many queries a request says it carries, for the rate limit. */
 export function queriesIn({ body }: FastifyRequest): number {
@@ -26,6 +19,8 @@ export function bytesOf(body: unknown): Uint8Array {
 export function decoded<T>(body: unknown, decode: (bytes: Uint8Array) => T): T {
   return readMessage(() => decode(bytesOf(body)))
 }
+
+type Asked = Pick<MessageHeader, 'databaseId' | 'generation' | 'epoch'>
 
 /** The epoch that a request asks at. Throws a `wrong_database` or `epoch_unknown` Refusal. */
 export function epochOf(epochs: Epochs, { databaseId, generation, epoch }: Asked): Epoch {

@@ -19,20 +19,10 @@ export interface FrameOptions {
   readonly log: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
 }
 
-export interface Frame {
-  readonly app: FastifyInstance
-  readonly unsent: Unsent
-  /** the same for bodies on their way */
-  readonly bodies: Unsent
-  readonly connections: Connections
-  readonly streams: Streams
-  readonly batches: Batches
-}
-
 /** Why a server that is about to end refuses requests. */
 export const SHUTTING_DOWN = 'this server is shutting down'
 
-export function frame(options: FrameOptions): Frame {
+export function frame(options: FrameOptions) {
   const { readiness, log } = options
   const app: FastifyInstance = fastify({
     ...loggingOptions,
@@ -66,7 +56,7 @@ export function frame(options: FrameOptions): Frame {
   return {
     app,
     unsent: new Unsent(options.unsent).watch(app),
-    bodies: new Unsent(options.unsent).watch(app),
+    bodies: new Unsent(options.unsent).watch(app), // the same for bodies on their way
     connections,
     streams: new Streams(most),
     batches: new Batches(),

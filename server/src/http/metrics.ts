@@ -41,10 +41,10 @@ const OF_DATABASES: Figures<OfDatabase> = {
   epoch: ['Newest epoch', mounted => manifestOf(mounted).epoch],
   records: ['Records of the newest epoch, deleted ones included', mounted => manifestOf(mounted).records],
   database_bytes: ['Bytes of the records of the newest epoch', mounted => bytesOf(manifestOf(mounted))],
-  signed_epoch: ['Newest answered epoch that is signed; 0: none', ofPublished(({ signedEpoch }) => signedEpoch)],
+  signed_epoch: ['Newest answered epoch that is signed; 0: none', ofPublished(({ signed }) => signed.signedEpoch)],
   unsigned_seconds: [
     'Seconds that the newest epoch has been here unsigned; 0: it is signed',
-    ofPublished(({ unsignedSeconds }) => unsignedSeconds),
+    ofPublished(({ signed }) => signed.unsignedSeconds),
   ],
   expires_seconds: [
     'When the manifest of the newest epoch expires, in seconds since 1970; 0: never',

@@ -28,8 +28,10 @@ import { oneServerRoute } from './routes/one-server.js'
 import { publishRoutes } from './routes/publish.js'
 import type { Routes } from './routes/types.js'
 
-/** A database, and who may publish into it. */
-export interface Served {
+/** One of the databases of a server, and who may publish into it. */
+export interface MountedDataset {
+  /** letters, digits, `-`, `_`, `.`; not `v1` */
+  readonly name?: string | undefined
   /** a database that does not change; or: */
   readonly dataset?: Dataset | undefined
   /** a database that changes */
@@ -38,13 +40,7 @@ export interface Served {
   readonly publisherKeys?: readonly Uint8Array[] | undefined
 }
 
-/** One of the databases of a server. */
-export interface MountedDataset extends Served {
-  /** letters, digits, `-`, `_`, `.`; not `v1` */
-  readonly name?: string | undefined
-}
-
-export interface KeyhushOptions extends Served {
+export interface KeyhushOptions extends Omit<MountedDataset, 'name'> {
   /** shared by the databases of one process; default: its own */
   readonly readiness?: Readiness | undefined
   /** shared by the databases of one process; default: its own */
@@ -135,7 +131,7 @@ function expiredIn({ epoch, expires }: Manifest): string | undefined {
 }
 
 /** A publisher signs within a second. Until then clients use the epoch before, and new ones cannot begin once that has gone. */
-function unsignedIn({ newest, unsignedSeconds }: UpdatableDatabase): string | undefined {
+function unsignedIn({ newest, signed: { unsignedSeconds } }: UpdatableDatabase): string | undefined {
   if (unsignedSeconds <= MOST_UNSIGNED_SECONDS) return undefined
   return `epoch ${newest.manifest.epoch} is not signed: apps with a publisherKey do not use it; the publisher must run publish again`
 }

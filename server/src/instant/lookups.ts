@@ -7,6 +7,7 @@ import { type InstantOf, type InstantQuery, instantLayout, type Manifest, type S
 import type { Core, DatabaseHandle, InstantPassHandle } from '@keyhush/wasm'
 import { epochUnknown } from '../base/refusal.js'
 import type { Epoch, Epochs, SharedDatabase } from '../database/epochs.js'
+import { layoutOf } from '../dataset/view.js'
 import { Requests, type Settles, type Waiting } from '../workers/requests.js'
 import { isFatal, type Source, type Work } from '../workers/workers.js'
 
@@ -251,8 +252,7 @@ export function checkQueries(
   manifest: Manifest,
   { of, queries, servers, vectors }: Pick<InstantQuery, 'of' | 'queries' | keyof Sharing>,
 ): InstantSizes {
-  const { records, recordBytes, partitions, partitionRecords, blockRecords } = instantLayout(manifest, of)
-  const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
+  const layout = layoutOf(core, instantLayout(manifest, of))
   try {
     core.checkInstantQueries(layout, queries, servers, vectors)
     const [seed, vector, answerBytes] = layout.instantSizes(servers) as unknown as [number, number, number]

@@ -1,7 +1,7 @@
 // Downloads the newest epoch of a running server as a dataset, for a server that lost its disk.
 // The hashes in the manifest verify all of it, so you only need to trust the manifest.
 
-import { equalBytes, type Manifest, toHex } from '@keyhush/protocol'
+import { equalBytes, toHex } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { PublishError } from '../base/errors.js'
 import type { Progress } from '../dataset/build.js'
@@ -20,17 +20,11 @@ export interface ExportOptions {
   readonly onProgress?: ((progress: Progress) => void) | undefined
 }
 
-export interface ExportSummary {
-  readonly manifest: Manifest
-  /** hex */
-  readonly manifestHash: string
-}
-
 /** How often a download may start again because the server published a new epoch meanwhile. */
 const ATTEMPTS = 3
 
-/** Creates `out` whole or not at all. Throws PublishError, BuildError. */
-export async function exportDataset(options: ExportOptions): Promise<ExportSummary> {
+/** Creates `out` whole or not at all. `manifestHash`: hex. Throws PublishError, BuildError. */
+export async function exportDataset(options: ExportOptions) {
   const { blake3 } = await loadCore()
   const server = new PublishedServer(options.server)
   for (let attempt = 1; ; attempt++) {

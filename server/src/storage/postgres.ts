@@ -111,48 +111,41 @@ function placeOf(text: string): Place {
   return { config, schema, location }
 }
 
-class Reader {
-  readonly #schema: string
-  readonly #query: Engine['query']
-
-  constructor(schema: string, query: Engine['query']) {
-    this.#schema = schema
-    this.#query = query
-  }
-
-  async get(key: string): Promise<Uint8Array | undefined> {
-    const [row] = await this.#query<{ value: Buffer }>(`SELECT value FROM ${this.#schema}.entries WHERE key = $1`, [
-      key,
-    ])
-    return row?.value
-  }
-
-  async *entries(prefix: string, after = prefix): AsyncIterable<readonly [string, Uint8Array]> {
-    const end = `${prefix}\x7f`
-    const text = `SELECT key, value FROM ${this.#schema}.entries
-      WHERE key >= $1 AND key > $2 AND key < $3 ORDER BY key LIMIT ${ROWS_READ_TOGETHER}`
-    // A key that equals the prefix is one of them.
-    for (let last = after === prefix ? '' : after; ; ) {
-      const rows = await this.#query<{ key: string; value: Buffer }>(text, [prefix, last, end])
-      for (const { key, value } of rows) yield [key, value]
-      if (rows.length < ROWS_READ_TOGETHER) return
-      last = rows.at(-1)!.key
-    }
-  }
-
-  async count(prefix: string): Promise<number> {
-    const text = `SELECT count(*)::int AS count FROM ${this.#schema}.entries WHERE key >= $1 AND key < $2`
-    const [row] = await this.#query<{ count: number }>(text, [prefix, `${prefix}\x7f`])
-    return row!.count
+/** What reads the entries in a schema. */
+function readsOf(schema: string, query: Engine['query']): Pick<Storage, 'get' | 'entries' | 'count'> {
+  return {
+    async get(key) {
+      const [row] = await query<{ value: Buffer }>(`SELECT value FROM ${schema}.entries WHERE key = $1`, [key])
+      return row?.value
+    },
+    async *entries(prefix, after = prefix) {
+      const end = `${prefix}\x7f`
+      const text = `SELECT key, value FROM ${schema}.entries
+        WHERE key >= $1 AND key > $2 AND key < $3 ORDER BY key LIMIT ${ROWS_READ_TOGETHER}`
+      // A key that equals the prefix is one of them.
+      for (let last = after === prefix ? '' : after; ; ) {
+        const rows = await query<{ key: string; value: Buffer }>(text, [prefix, last, end])
+        for (const { key, value } of rows) yield [key, value]
+        if (rows.length < ROWS_READ_TOGETHER) return
+        last = rows.at(-1)!.key
+      }
+    },
+    async count(prefix) {
+      const text = `SELECT count(*)::int AS count FROM ${schema}.entries WHERE key >= $1 AND key < $2`
+      const [row] = await query<{ count: number }>(text, [prefix, `${prefix}\x7f`])
+      return row!.count
+    },
   }
 }
 
 class SharedStorage implements PostgresStorage {
   readonly location: string
   readonly engine: Engine
+  readonly get: Storage['get']
+  readonly entries: Storage['entries']
+  readonly count: Storage['count']
   failure: string | undefined
   readonly #pool: Pool
-  readonly #reader: Reader
   readonly #schema: string
   readonly #name: string
   readonly #writes: boolean
@@ -180,7 +173,10 @@ class SharedStorage implements PostgresStorage {
       notify: message => void this.#pool.query('SELECT pg_notify($1, $2)', [this.#channel, message]).catch(() => {}),
       listen: listener => this.#session!.listen(listener),
     }
-    this.#reader = new Reader(this.#schema, this.engine.query)
+    const { get, entries, count } = readsOf(this.#schema, this.engine.query)
+    this.get = get
+    this.entries = entries
+    this.count = count
   }
 
   get #channel(): string {
@@ -242,18 +238,6 @@ class SharedStorage implements PostgresStorage {
       if (rows[0].value === 'on') continue
       throw new CalledOff(new DatasetError(this.location, `expected ${setting} = on, got ${setting} = off; ${way}`))
     }
-  }
-
-  get(key: string): Promise<Uint8Array | undefined> {
-    return this.#reader.get(key)
-  }
-
-  entries(prefix: string, after?: string): AsyncIterable<readonly [string, Uint8Array]> {
-    return this.#reader.entries(prefix, after)
-  }
-
-  count(prefix: string): Promise<number> {
-    return this.#reader.count(prefix)
   }
 
   transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
@@ -319,13 +303,10 @@ class SharedStorage implements PostgresStorage {
           ({ rows }) => rows as Row[],
           (error: unknown) => Promise.reject(this.#failed(error)),
         )
-      const then = new Reader(this.#schema, query)
       return await work({
+        ...readsOf(this.#schema, query),
         location: this.location,
         failure: undefined,
-        get: key => then.get(key),
-        entries: (prefix, after) => then.entries(prefix, after),
-        count: prefix => then.count(prefix),
         transact: () => Promise.reject(new Error('expected reads, got a transaction; a snapshot is read-only')),
         close: async () => {},
       }).catch((error: unknown) => Promise.reject(error instanceof StorageError ? error : new CalledOff(error)))

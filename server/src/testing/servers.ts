@@ -60,12 +60,8 @@ export async function startServers(data: Data, { count = 2 }: { readonly count?:
   }
   const alone = count === 1 // the publisher has a copy
   const expires = alone ? Math.floor(Date.now() / 1000) + DAY_SECONDS : undefined
-  const built = await buildDataset({
-    data: typeof data === 'object' ? file : data,
-    out,
-    oneServer: alone,
-    expires,
-  }).catch(async error => {
+  const source = { data: typeof data === 'object' ? file : data, out }
+  const built = await buildDataset({ ...source, oneServer: alone, expires }).catch(async error => {
     await rm(folder, { recursive: true })
     throw error
   })
@@ -81,7 +77,7 @@ export async function startServers(data: Data, { count = 2 }: { readonly count?:
     await database.newest.oneServer?.made
     return await startServer(database, key.publicKey)
   }
-  const started: TestServer[] = []
+  const started: Awaited<ReturnType<typeof start>>[] = []
   while (started.length < Math.max(2, count)) started.push(await start())
   dataset.close()
   await rm(folder, { recursive: true })
@@ -93,16 +89,8 @@ export async function startServers(data: Data, { count = 2 }: { readonly count?:
     misbehave: (server: number, how: Misbehaviour | undefined) => started[server]!.proxy.misbehave(how),
     async publish(operations: readonly Operation[]) {
       const batch = Buffer.from(operations.map(operation => `${JSON.stringify(operation)}\n`).join(''))
-      await publish({
-        servers,
-        own: alone,
-        key,
-        record,
-        operations: batch,
-        again: true,
-        expires,
-        generation: false,
-      }).catch((error: unknown) => {
+      const options = { operations: batch, again: true, expires, generation: false }
+      await publish({ servers, own: alone, key, record, ...options }).catch((error: unknown) => {
         if (!(error instanceof PublishError) || started.every(({ proxy }) => proxy.how !== 'behind')) throw error
       })
     },
@@ -112,13 +100,7 @@ export async function startServers(data: Data, { count = 2 }: { readonly count?:
   }
 }
 
-interface TestServer {
-  readonly proxy: MisbehavingProxy
-  readonly url: string
-  close(): Promise<void>
-}
-
-async function startServer(database: UpdatableDatabase, publisherKey: Uint8Array): Promise<TestServer> {
+async function startServer(database: UpdatableDatabase, publisherKey: Uint8Array) {
   const app = await createServer({ datasets: [{ updatable: database, publisherKeys: [publisherKey] }] })
   const proxy = await MisbehavingProxy.start(await app.listen({ host: '127.0.0.1', port: 0 }))
   return {

@@ -35,21 +35,23 @@ async function mountedFor(foundation: Foundation, database: UpdatableDatabase): 
   }
   let current: UpdatableDatabase | undefined = database
   let onFailure = (_error: Error) => {}
-  const listeners = new Set<Parameters<UpdatableDatabase['listen']>[0]>()
+  const listeners = new Set<Listener>()
   const mount = (next: UpdatableDatabase | undefined) => {
     current = next
     if (next === undefined) return
     next.onFailure = onFailure
-    next.listen(event => {
+    next.signed.listen(event => {
       for (const listener of listeners) if (current === next) listener(event)
     })
   }
   const standIn = delegating(() => current!, {
     fence: delegating(() => current!.fence, {}),
-    listen: (listener: Parameters<UpdatableDatabase['listen']>[0]) => {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
+    signed: delegating(() => current!.signed, {
+      listen: (listener: Listener) => {
+        listeners.add(listener)
+        return () => listeners.delete(listener)
+      },
+    }),
     set: (name, value) => {
       if (name === 'onFailure') onFailure = value as typeof onFailure
     },
@@ -65,6 +67,8 @@ async function mountedFor(foundation: Foundation, database: UpdatableDatabase): 
   mount(database)
   return { app, foundation, mount }
 }
+
+type Listener = Parameters<UpdatableDatabase['signed']['listen']>[0]
 
 /** Stands for an object that may be another one later. */
 function delegating<T extends object>(

@@ -94,8 +94,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     rule: 'A8',
     name: 'servers tell nobody that an epoch is signed',
-    file: 'server/src/database/updatable.ts',
-    find: '    if (epoch === this.#newest) this.#tell()\n',
+    file: 'server/src/database/signatures.ts',
+    find: '    if (signed === this.#answered.newest) this.tell()\n',
     replace: '',
     play: { file: 'hears-liars.test.ts', test: /^mode instant/ },
     shows: /expected \d to be \d/,

@@ -128,7 +128,7 @@ export class Server {
   /** The epochs under this key that it shows, ascending. */
   signedUnder(key: string): readonly number[] {
     const { database } = this.#host
-    const all = database.signatures().filter(({ publicKey }) => publicKey === key)
+    const all = database.signed.list().filter(({ publicKey }) => publicKey === key)
     return all.map(({ epoch }) => epoch).sort((a, b) => a - b)
   }
 

@@ -121,9 +121,9 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'the epoch before the newest is answered from the newest',
     seed: 1,
-    file: 'server/src/database/updatable.ts',
-    find: "#begun(): void {\n    this.#newest.isCores = 'previous'",
-    replace: '#begun(): void {',
+    file: 'server/src/database/answered.ts',
+    find: "begun(): void {\n    this.newest.isCores = 'previous'",
+    replace: 'begun(): void {',
     shows: /condemned|TamperedError|should be|internal/,
   },
   {

@@ -40,14 +40,10 @@ export function frameworkError(error: FastifyError, _request: FastifyRequest, re
 
 /** A route of its own encapsulated context uses this as its error handler. */
 export function sendError(app: FastifyInstance, error: unknown, reply: FastifyReply): FastifyReply {
-  return sendRefusal(reply, refusalOf(app, error))
-}
-
-/** The reply to an error, which the log gets if the fault is ours. */
-function refusalOf(app: FastifyInstance, error: unknown): Refusal {
   const refusal = refusalFor(error)
+  // The log gets an error if the fault is ours.
   if (refusal.code === 'internal' || error instanceof StorageError || error instanceof ThreadError) tell(app.log, error)
-  return refusal
+  return sendRefusal(reply, refusal)
 }
 
 const toldOf = new WeakMap<object, Map<string, { readonly at: number; more: number }>>()

@@ -15,7 +15,7 @@ const GROUPS = 15
 export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase, ofProcess: Streams): void {
   const groups = Array.from({ length: GROUPS }, () => new Set<Readable>())
   let [beats, wanted, isClosing] = [0, 0, false]
-  const newest = () => Buffer.from(encodeEvent(updatable.told.manifest))
+  const newest = () => Buffer.from(encodeEvent(updatable.signed.told.manifest))
   /** as of now, whenever a round began: no stream goes back to an epoch before */
   let line = newest()
   const tell = (group: Set<Readable>) =>
@@ -40,7 +40,7 @@ export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase, 
     wanted = 0
   }
   const { databaseId } = updatable
-  const stopListening = updatable.listen(event => {
+  const stopListening = updatable.signed.listen(event => {
     line = Buffer.from(encodeEvent({ databaseId, ...event }))
     void announce()
   })

@@ -30,7 +30,7 @@ export function infoRoute(
           computes.oneServer && epochs.newest.oneServer?.problem === undefined && hasOneServer(epochs.newest.manifest),
         history: updatable?.history ?? 0,
       },
-      signatures: updatable?.signatures() ?? [],
+      signatures: updatable?.signed.list() ?? [],
     }
     return reply.header('cache-control', 'no-store').send(info as never)
   })

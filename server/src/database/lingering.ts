@@ -1,30 +1,40 @@
 // The generation before the newest, which is answered for some hours after it has ended.
 
+import type { Core } from '@keyhush/wasm'
+import type { EpochStore } from './epoch-store.js'
 import type { EpochInMemory, Generation } from './generation.js'
+import { loadOld } from './loading.js'
+import type { Queue } from './queue.js'
+import type { Head } from './stored-values.js'
 
 const HOUR_SECONDS = 60 * 60
 
 const DEFAULT_HOURS = 24
 
-export interface OldOptions {
-  /** how long a generation is answered after it has ended; default 24 */
+export interface LingeringOptions {
+  /** how long a generation is answered after it has ended, unless the next one ends before; default 24 */
   readonly lingerHours?: number | undefined
   /** seconds since 1970; default: the system's */
   readonly now?: (() => number) | undefined
+  /** follows a process that writes, where several share a storage, and itself stores nothing but its fence's entries */
+  readonly replica?: boolean | undefined
 }
 
-export class OldGeneration {
+export class Lingering {
   readonly #lingerSeconds: number
   readonly #now: () => number
-  readonly #onEnd: (number: number, freed: Promise<void>) => void
+  readonly #isReplica: boolean
+  readonly #store: EpochStore
+  readonly #queue: Queue
   #current: { readonly epoch: EpochInMemory; readonly generation: Generation; until: number } | undefined
   #timer: NodeJS.Timeout | undefined
 
-  /** `onEnd` is called when a generation has ended; `freed` settles when its memory has been given back. */
-  constructor(options: OldOptions, onEnd: (number: number, freed: Promise<void>) => void) {
+  constructor(options: LingeringOptions, store: EpochStore, queue: Queue) {
     this.#lingerSeconds = (options.lingerHours ?? DEFAULT_HOURS) * HOUR_SECONDS
     this.#now = options.now ?? (() => Date.now() / 1000)
-    this.#onEnd = onEnd
+    this.#isReplica = options.replica ?? false
+    this.#store = store
+    this.#queue = queue
   }
 
   /** When a generation that ends now is not answered any more, in seconds since 1970. */
@@ -32,33 +42,42 @@ export class OldGeneration {
     return Math.floor(this.#now()) + this.#lingerSeconds
   }
 
-  lasts(until: number | undefined): boolean {
-    return until !== undefined && until > this.#now()
-  }
-
   /** Its last epoch, while that is answered. */
   get epoch(): EpochInMemory | undefined {
-    if (this.#rest <= 0) this.end()
+    if (this.#rest <= 0) this.#end()
     return this.#current?.epoch
+  }
+
+  /** Answers a generation that lingered when the process ended, and clears away what is left of others. */
+  async resume(core: Core, { generation, old }: Head): Promise<void> {
+    const lingering = old !== undefined && old.until > this.#now() ? old : undefined
+    if (!this.#isReplica) await this.#store.removeAllBut([generation, lingering?.generation ?? generation])
+    const loaded = lingering && (await loadOld(core, this.#store, lingering))
+    if (lingering === undefined || loaded === undefined) return
+    this.begin(loaded.epoch, loaded.generation, lingering.until)
   }
 
   /** Answers `epoch` until so many seconds since 1970, and no other any more. */
   begin(epoch: EpochInMemory, generation: Generation, until: number): void {
-    this.end()
+    this.#end()
     generation.directory?.free() // only the next epoch is made of it
     generation.directory = undefined
     this.#current = { epoch, generation, until }
     this.#watch()
   }
 
-  end(): void {
+  #end(): void {
     clearTimeout(this.#timer)
     if (this.#current === undefined) return
     const { epoch, generation } = this.#current
     this.#current = undefined
     // Not at once: a request that has just found this epoch is about to read it.
     const freed = Promise.resolve().then(() => generation.free())
-    this.#onEnd(epoch.manifest.generation, freed)
+    const removed = this.#queue(async () => {
+      await freed
+      if (!this.#isReplica) await this.#store.drop(epoch.manifest.generation)
+    })
+    removed.catch(() => {}) // the next start clears it away
   }
 
   /** Gives its memory back; the storage keeps it. */
@@ -70,7 +89,7 @@ export class OldGeneration {
   /** Ends it when its time is over, also if nobody asks. */
   #watch(): void {
     const rest = this.#rest
-    if (rest <= 0) this.end()
+    if (rest <= 0) this.#end()
     else this.#timer = setTimeout(() => this.#watch(), 1000 * Math.min(rest, HOUR_SECONDS)).unref()
   }
 

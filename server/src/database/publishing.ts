@@ -1,0 +1,240 @@
+// Batches become epochs, one after the other and durably, while queries go on.
+//
+// The core applies a batch in place. Until it is on disk the newest epoch here is the core's previous one. If the write fails,
+// that lasts until the same batch is published again.
+
+import { type Batch, type EpochStatus, type Manifest, toHex } from '@keyhush/protocol'
+import { Refusal } from '../base/refusal.js'
+import { directoryFields } from '../dataset/blocks.js'
+import type { Folding, RowProofs } from '../dataset/proof-kinds.js'
+import type { Prepared } from '../one-server/prepared.js'
+import { StorageError } from '../storage/storage.js'
+import { checkExpiry, isNext, madeBefore, readBatch, type SignedFor } from './batches.js'
+import { chunksOf } from './chunks.js'
+import type { BatchRecord } from './epoch-store.js'
+import { infoOf } from './epochs.js'
+import type { Following, Together } from './following.js'
+import type { EpochInMemory } from './generation.js'
+import { hashed } from './hashing.js'
+import type { Loaded } from './loading.js'
+import { type NextEpoch, nextOfBatch } from './next-epoch.js'
+import { makeGeneration } from './next-generation.js'
+import { nextManifest } from './next-manifest.js'
+import { checkHintable, withHint } from './one-server.js'
+import { readOperations, refuse } from './operations.js'
+import { ANOTHER_PROCESS } from './stored-values.js'
+import { WriteBehind } from './write-behind.js'
+
+/** What publishing needs of a database. */
+interface Published extends Together {
+  readonly following: Following
+  readonly folding: Folding | undefined
+  /** epochs before the newest that stay known */
+  readonly history: number
+  /** seconds since 1970 */
+  readonly now: () => number
+}
+
+/** What a batch made of the core's database, not yet on disk. */
+interface Turn {
+  readonly epoch: EpochInMemory
+  /** as clients fetch it */
+  readonly list: Uint8Array
+  /** indices of records that changed */
+  readonly changed: Uint32Array
+  readonly batch: BatchRecord
+}
+
+/** Called once a batch is on disk. */
+type OnStored = (status: EpochStatus) => void
+
+export class Publishing {
+  readonly #database: Published
+  /** what proves answers, where the core does not */
+  readonly #proofs: RowProofs | undefined
+  readonly #behind: WriteBehind
+  /** what is applied in the core, and not on disk yet, or could not be written */
+  #unwritten: { readonly turn: Turn; readonly hasFailed: boolean } | undefined
+
+  constructor(database: Published, loaded: Loaded) {
+    const { store, answered, queue } = database
+    const { proofs } = loaded
+    this.#database = database
+    this.#proofs = proofs
+    const current = () => {
+      const { manifest, directoryBytes } = answered.newest
+      return { epoch: manifest.epoch, chunk: chunksOf(answered.generation, manifest), directoryBytes, proofs }
+    }
+    this.#behind = new WriteBehind(store, queue, current, loaded)
+  }
+
+  /** Why nothing can be published but the same batch, for people; undefined: other batches can. */
+  get failure(): string | undefined {
+    const isWaiting = this.#unwritten?.hasFailed && !this.#database.answered.hasFailed
+    return isWaiting ? 'a batch could not be written; publish it again' : undefined
+  }
+
+  /**
+   * Makes an epoch of a batch (the bytes of `POST /v1/epochs`), unless it was made before. Resolves when it is on disk, whatever other
+   * processes do that follow this one. Batches run one after the other. The bytes must be those that `signed` names. `isLate`: another
+   * server has made the epoch, so the batch may have expired. Throws a Refusal; then nothing has changed.
+   */
+  async publish(body: Uint8Array, signed: SignedFor | undefined, isLate: boolean): Promise<EpochStatus> {
+    const { answered, past, queue, now } = this.#database
+    const read = async () => {
+      const hash = await hashed(answered.generation.core, body)
+      return { batch: readBatch(body, hash, signed), hash: toHex(hash) }
+    }
+    if (answered.staged !== undefined) {
+      // Its turn is not over. The batch that made it may come again, and does not have to wait.
+      const { batch, hash } = await read()
+      if (batch.epoch <= answered.latest.manifest.epoch && !isNext(batch, answered.latest)) {
+        return madeBefore(batch, hash, past.status(batch.epoch))
+      }
+    }
+    return await new Promise<EpochStatus>((resolve, reject) => {
+      const turn = queue(async () => {
+        if (answered.hasFailed) throw new Refusal('not_ready', 'this server has failed and is restarting')
+        const { batch, hash } = await read()
+        if (!isNext(batch, answered.newest)) return madeBefore(batch, hash, past.status(batch.epoch))
+        if (!isLate) checkExpiry(batch, now())
+        return await this.#make(batch, hash, resolve)
+      })
+      turn.then(resolve, reject)
+    })
+  }
+
+  /** Nothing is written afterwards. */
+  async stop(): Promise<void> {
+    await this.#behind.stop()
+  }
+
+  async #make(batch: Batch, hash: string, onStored: OnStored): Promise<EpochStatus> {
+    if (this.#unwritten !== undefined) {
+      const { turn } = this.#unwritten
+      if (turn.batch.batch === hash) return await this.#write(turn, onStored)
+      const reason = 'the previous batch could not be written; publish it again, or restart this server'
+      throw new Refusal('not_ready', reason)
+    }
+    const { generation, newest, preparing } = this.#database.answered
+    const operations = await readOperations(generation.core, newest.manifest, batch)
+    const added = 'headroom' in operations ? operations.headroom : operations.kinds.length
+    checkHintable(generation, newest.manifest, batch.expires, added)
+    if ('headroom' in operations) return await this.#beginGeneration(batch, hash, operations.headroom, onStored)
+    const next = await nextOfBatch(generation, operations)
+    const turn = await this.#orFail(() => this.#turn(next, batch, hash))
+    preparing.note(turn.epoch, generation)
+    return await this.#write(turn, onStored)
+  }
+
+  /** A batch's changes become the next epoch in memory (TAPIR Fig. 6, UpdateDB). */
+  async #turn(next: NextEpoch, batch: Batch, hash: string): Promise<Turn> {
+    const { answered } = this.#database
+    const { generation, newest, preparing } = answered
+    const { manifest } = newest
+    await next.write(() => answered.begun())
+    const { core, database, blocks } = generation
+    const { list: changes, listHash, changed, directory } = next.made
+    if (directory !== undefined) {
+      generation.directory?.free()
+      generation.directory = directory.handle
+    }
+    const directoryBytes = directory?.bytes ?? new Uint8Array()
+    let list = changes
+    let { pointproofs }: Pick<Manifest, 'pointproofs'> = manifest
+    if (this.#proofs !== undefined && pointproofs !== undefined) {
+      const { rows, rowsHash } = await this.#proofs.turn(batch.epoch, changes, database)
+      pointproofs = { ...pointproofs, rowsHash }
+      list = Buffer.concat([changes, rows])
+    }
+    const unhinted = nextManifest(generation, newest, batch, {
+      ...directoryFields(core, directory?.handle, directoryBytes, blocks, directory?.hash),
+      generation: manifest.generation,
+      updateListBytes: list.length,
+      updateListHash: list === changes ? listHash : await hashed(core, list),
+      pointproofs,
+      oneServerHint: undefined,
+    })
+    next.free()
+    const { known, oneServer } = await withHint(generation, manifest, unhinted, preparing.answers)
+    const epoch = generation.epochOf(known, directoryBytes)
+    epoch.oneServer = oneServer
+    return { epoch, list, changed, batch: { batch: hash, changes: changed.length } }
+  }
+
+  /** Puts a turn on disk. Throws StorageError; the turn is then kept, for the same batch to come again. */
+  async #write(turn: Turn, onStored: OnStored): Promise<EpochStatus> {
+    const { store, answered, folding, history } = this.#database
+    const { epoch, list, batch, changed } = turn
+    const { manifest, manifestBytes: bytes } = epoch
+    return this.#orFail(async () => {
+      const isAgain = this.#unwritten !== undefined
+      this.#unwritten = { turn, hasFailed: false }
+      const oldest = manifest.epoch - history
+      const added = await store.append({ manifest, bytes, list, batch, oldest }).catch((error: unknown) => {
+        this.#unwritten = { turn, hasFailed: true }
+        throw error
+      })
+      // A write that was said to have failed may have reached the disk.
+      const isStored = added || (isAgain && (await store.isNewest(manifest.epoch, bytes)))
+      if (!isStored) throw new Error(ANOTHER_PROCESS)
+      this.#unwritten = undefined
+      const status = { ...infoOf(epoch), ...batch }
+      const { generation, newest: previous } = answered
+      await this.#database.following.announce({ epoch, previous, generation, until: 0 }, status, onStored)
+      this.#behind.note(changed, manifest.recordBytes, list.length)
+      this.#behind.catchUp()
+      folding?.catchUp()
+      return status
+    })
+  }
+
+  /** The first epoch of the next generation. Until it is on disk nothing here has changed. */
+  async #beginGeneration(batch: Batch, hash: string, headroom: number, onStored: OnStored): Promise<EpochStatus> {
+    if (this.#proofs !== undefined) {
+      refuse(1, 'a generation needs new openings for all records; build it with `keyhush build --succeeds`')
+    }
+    const { store, answered, following, history } = this.#database
+    const { newest, preparing, lingering } = answered
+    // What stays on disk of the old generation is to be its last epoch, without a list.
+    await this.#behind.flush()
+    preparing.endAllBut(newest) // room for the next
+    const made = await makeGeneration(answered.generation, newest, batch, headroom)
+    const { generation, directoryBytes } = made
+    let oneServer: Prepared | undefined
+    const orFree = <T>(work: Promise<T>) =>
+      work.catch(async (error: unknown) => {
+        await oneServer?.close()
+        await generation.free()
+        throw error
+      })
+    const hinted = await orFree(withHint(generation, newest.manifest, made.known, preparing.answers))
+    oneServer = hinted.oneServer
+    const { known } = hinted
+    const { until } = lingering
+    const record = { batch: hash, changes: 0 }
+    await orFree(store.stage(known.manifest, chunksOf(generation, known.manifest)))
+    return this.#orFail(async () => {
+      const directories = { directory: directoryBytes, oldDirectory: newest.directoryBytes }
+      const changes = { ...known, ...directories, batch: record, until, oldest: batch.epoch - history }
+      if (!(await orFree(store.begin(changes)))) throw new Error(ANOTHER_PROCESS)
+      const epoch = generation.epochOf(known, directoryBytes)
+      epoch.oneServer = oneServer
+      preparing.note(epoch, generation)
+      const status = { ...infoOf(epoch), ...record }
+      await following.announce({ epoch, previous: undefined, generation, until }, status, onStored)
+      return status
+    })
+  }
+
+  /** While disk may differ from memory, a failure is for good, unless it only says that nothing was written. */
+  async #orFail<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      void this.#behind.stop() // memory may have an epoch that is not on disk
+      if (!(error instanceof StorageError)) this.#database.answered.fail(error as Error)
+      throw error
+    }
+  }
+}
