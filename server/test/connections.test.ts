@@ -100,13 +100,21 @@ test('a network that holds all connections gives one to each that comes from oth
   expect([own.destroyed, openOf(idle), openOf(others)]).toEqual([false, 4, 4])
 })
 
-test('requests under way give way if their network has more than half of all connections', async () => {
+test('requests under way give way to a network with fewer connections, the longest of the network with most first', async () => {
   const { open, ask } = crowded(10)
-  const many: Socket[] = []
-  for (let i = 0; i < 10; i++) many.push(await ask('198.51.100.1'))
+  const asking = async (from: string, count: number) => {
+    const sockets: Socket[] = []
+    while (sockets.length < count) sockets.push(await ask(from))
+    return sockets
+  }
+  // Two networks have half of all each: a third one gets in, up to as many as they have left.
+  const halves = [await asking('198.51.100.1', 5), await asking('203.0.113.1', 5)]
   expect(open('198.51.100.1').destroyed).toBe(true)
-  const others = Array.from({ length: 8 }, (_, i) => open(`192.0.${i}.1`))
-  expect([openOf(many), openOf(others), many[0]!.destroyed]).toEqual([5, 5, true])
+  const third = await asking('192.0.2.1', 3)
+  expect([...halves, third].map(openOf)).toEqual([3, 4, 3])
+  expect(halves.map(([first]) => first!.destroyed)).toEqual([true, true])
+  const others = Array.from({ length: 8 }, (_, i) => open(`192.1.${i}.1`))
+  expect([...halves, third, others].map(openOf)).toEqual([1, 1, 1, 7])
 })
 
 test('however many networks have connections, there is soon a place for newcomers', () => {

@@ -177,19 +177,19 @@ export class Connections {
 
   /**
    * 1. An idle one of the heaviest network that will still have as many as `network`.
-   * 2. One with a request under way, of a network that has more than half of all: it may be a proxy, or one party.
-   * 3. An idle one of `network` itself.
+   * 2. An idle one of `network` itself.
+   * 3. One with a request under way, of the heaviest network that will still have as many: it may be a proxy, or one party.
    */
   #leastNeeded(network: string): Socket | undefined {
     const shares = this.#shares
-    const least = shares.of(network) + 1
-    const heaviest = (kind: 'idle' | 'busy', bound: number) => {
-      const found = this.#with[kind].heaviest
-      const [first] = found !== undefined && shares.of(found.network) > bound ? found[kind] : []
+    const ofHeaviest = (kind: 'idle' | 'busy') => {
+      const { heaviest } = this.#with[kind]
+      const [first] =
+        heaviest !== undefined && shares.of(heaviest.network) > shares.of(network) + 1 ? heaviest[kind] : []
       return first
     }
     const [own] = this.#networks.get(network)?.idle ?? []
-    return heaviest('idle', least) ?? heaviest('busy', Math.max(least, this.most / 2)) ?? own
+    return ofHeaviest('idle') ?? own ?? ofHeaviest('busy')
   }
 
   #refuse(): void {
