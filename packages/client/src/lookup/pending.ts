@@ -15,7 +15,7 @@ import { ROUNDS } from '../base/constants.js'
 import { ServerError, StorageError, TamperedError } from '../base/errors.js'
 import { goSteps } from '../scheme/download.js'
 import type { AskedState, Batch } from '../scheme/scheme.js'
-import { firstOf, Pace, worstOf } from '../servers/ask.js'
+import { firstOf, Pace } from '../servers/ask.js'
 import type { Link, Links } from '../servers/transport.js'
 import { advance } from '../state/advancing.js'
 import { condemn } from '../state/condemnation.js'
@@ -184,7 +184,6 @@ async function byWays(
   const { standing } = ways[0]![0]!
   const order = standing.order(ways.map(([link]) => link!))
   const left = [...order.filter(isFenced), ...order.filter(link => !isFenced(link))]
-  const failures: ServerError[] = []
   const next = () => {
     const link = left.shift()
     if (link === undefined) return undefined
@@ -194,14 +193,8 @@ async function byWays(
     )
     return { work, pace: new Pace(link, bytesOf(batch)), late: () => standing.note(link, 'late') }
   }
-  const isPassing = (error: unknown) => {
-    const passing = error instanceof ServerError && !(error instanceof TamperedError) && !hasTurned(error, manifest)
-    if (passing) failures.push(error)
-    return passing
-  }
-  await firstOf(order[0]!, next, isPassing).catch(error => {
-    throw failures.includes(error) ? worstOf(failures) : error
-  })
+  const isPassing = (error: ServerError) => !(error instanceof TamperedError || hasTurned(error, manifest))
+  await firstOf(order[0]!, next, isPassing)
 }
 
 function applied(machine: Machine, hint: Hint, state: AskedState): ReturnType<AskedState['finish']> {

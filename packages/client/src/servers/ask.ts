@@ -86,7 +86,6 @@ export async function askAll<T>(
 /** The first reply; servers that were late are asked last. Throws as `askAll`. */
 export async function askOne<T>(links: Links, asking: Asking, signal: AbortSignal, work: Work<T>): Promise<T> {
   const left = links[0]!.standing.order(links)
-  const failures: ServerError[] = []
   return await scoped([signal], async signal => {
     const next = (giveWay: () => void): Try<T> | undefined => {
       const link = left.shift()
@@ -95,15 +94,8 @@ export async function askOne<T>(links: Links, asking: Asking, signal: AbortSigna
       const late = () => link.standing.note(link, 'late')
       return { pace, late, work: asked(link, asking, pace, signal, work, giveWay) }
     }
-    const isPassing = (error: unknown) => {
-      const isOne = error instanceof ServerError && !signal.aborted
-      if (isOne) failures.push(error)
-      return isOne
-    }
     const aborted = new Promise<never>((_, reject) => onAbort(signal, () => reject(signal.reason)))
-    return await Promise.race([firstOf(links[0]!, next, isPassing), aborted]).catch(error => {
-      throw failures.includes(error) ? worstOf(failures) : error
-    })
+    return await Promise.race([firstOf(links[0]!, next, () => !signal.aborted), aborted])
   })
 }
 
@@ -144,27 +136,29 @@ export interface Try<T> {
 
 /**
  * Begins one try, and the next as well when that one fails, is late or gives way. The first that succeeds counts; the others run on, and no
- * more begin. Rejects at once with a failure that is not `passing`, else with the last one when no try is left.
+ * more begin. Rejects at once with what is no server's failure, or one that is not `passing`; else, when no try is left, with `none` of them.
  */
 export function firstOf<T>(
   link: Link,
   next: (giveWay: () => void) => Try<T> | undefined,
-  isPassing: (error: unknown) => boolean,
+  isPassing: (error: ServerError) => boolean,
+  none = worstOf,
 ): Promise<T> {
+  const failures: ServerError[] = []
   return new Promise((resolve, reject) => {
     let running = 0
     let isOver = false
-    const begin = (failure?: unknown) => {
+    const begin = () => {
       let hasGivenWay = false
-      const giveWay = (failure?: unknown) => {
+      const giveWay = () => {
         if (isOver) return
-        if (!hasGivenWay) begin(failure)
-        else if (running === 0) reject(failure)
+        if (!hasGivenWay) begin()
+        else if (running === 0) reject(none(failures))
         hasGivenWay = true
       }
-      const one = next(() => giveWay())
+      const one = next(giveWay)
       if (one === undefined) {
-        if (running === 0) reject(failure)
+        if (running === 0) reject(none(failures))
         return
       }
       running++
@@ -178,7 +172,10 @@ export function firstOf<T>(
       }
       const failed = (error: unknown) => {
         running--
-        if (isPassing(error)) return giveWay(error)
+        if (error instanceof ServerError && isPassing(error)) {
+          failures.push(error)
+          return giveWay()
+        }
         isOver = true
         reject(error)
       }

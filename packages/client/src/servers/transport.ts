@@ -4,6 +4,7 @@
 
 import { type ErrorReply, parseErrorReply, WireError } from '@keyhush/protocol'
 import { OVER, onAbort } from '../base/abort.js'
+import { concatenated } from '../base/bytes.js'
 import { ERROR_REPLY_BYTES, EVENTS_A_STREAM, SILENCE_MS, slowestMs } from '../base/constants.js'
 import { KeyhushError, NetworkError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
@@ -44,21 +45,15 @@ export async function getBounded(
   atMost: number,
   signal?: AbortSignal,
   bytes = 0,
-  told: (bytes: number) => void = () => {},
+  told?: (bytes: number) => void,
 ): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   const take = (chunk: Uint8Array) => {
-    told(chunk.length)
+    told?.(chunk.length)
     chunks.push(chunk)
   }
-  const received = await exchange(link, { path, atMost, bytes }, take, signal)
-  const body = new Uint8Array(received)
-  let at = 0
-  for (const chunk of chunks) {
-    body.set(chunk, at)
-    at += chunk.length
-  }
-  return body
+  await transfer(link, { path, atMost, bytes }, take, signal)
+  return concatenated(chunks)
 }
 
 /** A GET of a blob of exactly `bytes` bytes, into `sink`. */
@@ -69,7 +64,7 @@ export async function getBlob(
   sink: Sink,
   signal?: AbortSignal,
 ): Promise<void> {
-  await exchange(link, { path: `/v1/blobs/${hash}`, atMost: bytes, exactly: true }, sink, signal)
+  await transfer(link, { path: `/v1/blobs/${hash}`, atMost: bytes, exactly: true }, sink, signal)
 }
 
 /** The same, in one piece. Calls `told` with the number of bytes in each chunk. */
@@ -112,7 +107,7 @@ async function inOnePiece(
     at += chunk.length
     told?.(chunk.length)
   }
-  await exchange(link, request, take, signal)
+  await transfer(link, request, take, signal)
   return reply
 }
 
@@ -141,7 +136,7 @@ export async function readStream(
       take(piece)
     }
   }
-  await exchange(link, { path, atMost: EVENTS_A_STREAM * bytes, lasting: true, silenceMs }, sink, signal)
+  await transfer(link, { path, atMost: EVENTS_A_STREAM * bytes, lasting: true, silenceMs }, sink, signal)
 }
 
 interface Request {
@@ -160,33 +155,103 @@ interface Request {
   readonly silenceMs?: number
 }
 
-/** One request and its reply. Resolves with the body's length. `fetch` is called before the first await (P2). */
-async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortSignal): Promise<number> {
+/** One request and its reply. `fetch` is called before the first await (P2). */
+async function transfer(link: Link, request: Request, sink: Sink, outer?: AbortSignal): Promise<void> {
   outer?.throwIfAborted()
-  const { clock, fetch } = link.environment
+  const { meter } = link
+  const { fetch } = link.environment
   const { name } = link.server
-  const { atMost, until = Number.POSITIVE_INFINITY } = request
+  const { atMost, exactly, body } = request
+  const url = name + request.path
+  const reply: Reply = { received: 0, length: exactly ? atMost : (request.bytes ?? 0) }
+  const wait = waitFor(link, request, reply, outer)
+  const policy = watchPolicy(url)
+  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined
+  let whole: boolean | Promise<boolean> = false
+  try {
+    // 1. The request leaves, and its reply begins.
+    meter.bytesUp += body?.length ?? 0
+    const arriving = (async () => fetch(url, init(request, wait.signal)))()
+    const response = await wait.for(arriving).catch(async error => {
+      arriving.then(late => late.body?.cancel()).catch(() => {}) // A late response is thrown away unread.
+      throw error instanceof NetworkError && (await policy.refused()) ? forbidden(name, error.cause) : error
+    })
+    const isAnswer = response.status === 200
+    if (isAnswer) checkHead(name, request, response)
+    const limit = isAnswer ? atMost : ERROR_REPLY_BYTES
+    const announced = response.headers.get('content-length')
+    reply.length ||= Math.min(limit, Number(announced) || 0)
+
+    // 2. The body comes, at most `limit` bytes of it.
+    const isBlob = exactly && body === undefined
+    const refused: Uint8Array[] = []
+    reader = response.body?.getReader()
+    const next = async () => (reader && (await wait.for(reader.read())))?.value
+    for (let chunk = await next(); chunk !== undefined; chunk = await next()) {
+      reply.received += chunk.length
+      meter.bytesDown += chunk.length
+      if (isBlob) meter.earnedMs += slowestMs(chunk.length)
+      if (reply.received > limit) throw wrongLength(name, request, `more than ${limit}`)
+      if (isAnswer) await sink(chunk)
+      else refused.push(chunk)
+      // Its end comes a turn later. The caller need not wait for it.
+      if (exactly && reply.received === limit && announced === `${limit}`) {
+        whole = next().then(
+          chunk => chunk === undefined,
+          () => false,
+        )
+        break
+      }
+    }
+    whole ||= true
+
+    // 3. It is whole.
+    if (!isAnswer) throw refusal(name, response, refused)
+    if (exactly && reply.received !== atMost) throw wrongLength(name, request, `${reply.received}`)
+    if (isBlob) meter.earnedMs += SILENCE_MS
+  } finally {
+    wait.withdraw?.()
+    policy.end()
+    const end = (whole: boolean) => {
+      wait.end(whole)
+      if (!whole) reader?.cancel(OVER).catch(() => {}) // Node's fetch leaves some bodies open whose signal has aborted: one stream in twenty
+    }
+    // With a Content-Encoding more may come than was announced, or no end: the connection is then closed.
+    if (typeof whole === 'boolean') end(whole)
+    else void whole.then(end)
+  }
+}
+
+/** Of a reply under way, in bytes. */
+interface Reply {
+  received: number
+  /** 0: not known */
+  length: number
+}
+
+/** How long a reply is waited for: the server may be silent for so long, take so long for all of it, and the caller may call it off. */
+function waitFor(link: Link, request: Request, reply: Reply, outer: AbortSignal | undefined) {
+  const { clock } = link.environment
+  const { name } = link.server
+  const { body, lasting, until = Number.POSITIVE_INFINITY } = request
   const controller = new AbortController()
   const { signal } = controller
-  /** rejects the promise that `onWire` returned last */
+  /** rejects the promise that `for` returned last */
   let refuse: (reason: unknown) => void = () => {}
   const callOff = (reason: unknown) => {
     controller.abort(reason)
     refuse(reason)
   }
-  const withdraw = outer && onAbort(outer, () => callOff(outer.reason))
-
   const start = clock.now()
-  let received = 0
-  const silenceMs = () => (received > 0 && request.silenceMs) || SILENCE_MS
-  /** of the reply; 0: not known */
-  let length = request.exactly ? atMost : (request.bytes ?? 0)
-  const allowedMs = () => {
-    if (request.lasting) return Number.POSITIVE_INFINITY
-    return Math.min(until - start, SILENCE_MS + slowestMs(length + (request.body?.length ?? 0)))
-  }
   /** since when we wait for the server; undefined: we work on what it has sent */
   let silentSince: number | undefined = start
+  /** how long it may be silent: before the first byte, and after it */
+  const silenceMs = () => (reply.received > 0 && request.silenceMs) || SILENCE_MS
+  /** how long it may take for all of the reply */
+  const allowedMs = () =>
+    lasting
+      ? Number.POSITIVE_INFINITY
+      : Math.min(until - start, SILENCE_MS + slowestMs(reply.length + (body?.length ?? 0)))
   // One timer, which starts again if the deadline has moved: a timer for each chunk would double the time.
   const watch = () => {
     const now = clock.now()
@@ -198,75 +263,33 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
     }
     const ms = Math.round(silentFor < silenceMs() ? allowedMs() : silenceMs())
     const message = `expected an answer within ${ms} ms, got none; the server is unreachable, overloaded or withholds it: call again later`
-    callOff(new NetworkError(name, message, { timedOut: true, begun: received > 0 }))
+    callOff(new NetworkError(name, message, { timedOut: true, begun: reply.received > 0 }))
   }
   let timer = clock.setTimeout(watch, Math.min(silenceMs(), allowedMs()))
-  /** Waits for the server: one promise at a time, which `callOff` rejects. */
-  const onWire = <T>(work: Promise<T>): Promise<T> =>
-    new Promise((resolve, reject) => {
-      refuse = reject
-      if (signal.aborted) reject(signal.reason)
-      work.then(resolve, cause => {
-        if (signal.aborted) reject(signal.reason)
-        else reject(cause instanceof KeyhushError ? cause : unreachable(name, cause, received > 0))
-      })
-    })
-
-  let whole: boolean | Promise<boolean> = false
-  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined
-  const policy = watchPolicy(name + request.path)
-  try {
-    link.meter.bytesUp += request.body?.length ?? 0
-    const arriving = (async () => fetch(name + request.path, init(request, signal)))()
-    const response = await onWire(arriving).catch(async error => {
-      // A late response is thrown away unread.
-      arriving.then(late => late.body?.cancel()).catch(() => {})
-      throw error instanceof NetworkError && (await policy.refused()) ? forbidden(name, error.cause) : error
-    })
-    const limit = response.status === 200 ? atMost : ERROR_REPLY_BYTES
-    if (response.status === 200) checkHead(name, request, response)
-    length ||= Math.min(limit, Number(response.headers.get('content-length')) || 0)
-
-    const refused: Uint8Array[] = []
-    reader = response.body?.getReader()
-    for (;;) {
+  return {
+    signal,
+    withdraw: outer && onAbort(outer, () => callOff(outer.reason)),
+    /** Waits for the server: one promise at a time, which `callOff` rejects. */
+    for: <T>(work: Promise<T>) => {
       silentSince = clock.now()
-      const chunk = reader && (await onWire(reader.read()))
-      silentSince = undefined
-      if (chunk === undefined || chunk.done) break
-      received += chunk.value.length
-      link.meter.bytesDown += chunk.value.length
-      if (request.exactly && request.body === undefined) link.meter.earnedMs += slowestMs(chunk.value.length)
-      if (received > limit) throw wrongLength(name, request, `more than ${limit}`)
-      if (response.status === 200) await sink(chunk.value)
-      else refused.push(chunk.value)
-      // The end of the body comes a turn later. The caller need not wait for it.
-      if (request.exactly && received === limit && response.headers.get('content-length') === `${limit}`) {
-        silentSince = clock.now()
-        whole = onWire(reader!.read()).then(
-          ({ done }) => done,
-          () => false,
-        )
-        break
-      }
-    }
-    whole ||= true
-    if (response.status !== 200) throw refusal(name, response, refused)
-    if (request.exactly && received !== atMost) throw wrongLength(name, request, `${received}`)
-    if (request.exactly && request.body === undefined) link.meter.earnedMs += SILENCE_MS
-    return received
-  } finally {
-    withdraw?.()
-    policy.end()
-    const end = (whole: boolean) => {
+      return new Promise<T>((resolve, reject) => {
+        refuse = reject
+        if (signal.aborted) reject(signal.reason)
+        const come = (value: T) => {
+          silentSince = undefined
+          resolve(value)
+        }
+        work.then(come, cause => {
+          if (signal.aborted) reject(signal.reason)
+          else reject(cause instanceof KeyhushError ? cause : unreachable(name, cause, reply.received > 0))
+        })
+      })
+    },
+    /** `whole`: the connection may be used again */
+    end: (whole: boolean) => {
       clock.clearTimeout(timer)
-      if (whole) return
-      controller.abort(OVER) // the rest is not read
-      reader?.cancel(OVER).catch(() => {}) // Node's fetch leaves some bodies open whose signal has aborted: one stream in twenty
-    }
-    // With a Content-Encoding more may come than was announced, or no end: the connection is then closed.
-    if (typeof whole === 'boolean') end(whole)
-    else void whole.then(end)
+      if (!whole) controller.abort(OVER) // the rest is not read
+    },
   }
 }
 

@@ -235,13 +235,14 @@ export class StatelessSession implements Session {
     }
     const attempts = { tried: new Set<number>(), away: new Set<Link>() }
     const failures: ServerError[] = []
+    const isNoted = (error: ServerError) => failures.push(error) > 0
     const next = () => {
       const links = this.#subsets.next(attempts)
-      return links && this.#askSubset(links, attempts.away, failures, at, of, indices)
+      return links && this.#askSubset(links, attempts.away, at, of, indices)
     }
     for (let round = 1; ; round++) {
       try {
-        return await firstOf(this.#lookups[0]!, next, error => error instanceof ServerError)
+        return await firstOf(this.#lookups[0]!, next, isNoted, ([first]) => first!)
       } catch (error) {
         // The device may have lost its connection for a moment.
         if (!(error instanceof ServerError)) throw error
@@ -256,14 +257,7 @@ export class StatelessSession implements Session {
   }
 
   /** Asks a subset, and notes what has come of it. */
-  #askSubset(
-    links: Links,
-    away: Set<Link>,
-    failures: ServerError[],
-    at: Asked,
-    of: InstantOf,
-    indices: Uint32Array,
-  ): Try<Uint8Array> {
+  #askSubset(links: Links, away: Set<Link>, at: Asked, of: InstantOf, indices: Uint32Array): Try<Uint8Array> {
     const waiting = new Set(links)
     // Once one is further on, the subset has no answer at this epoch, and no server that is late is waited for.
     let [isLate, turned]: [boolean, unknown] = [false, undefined]
@@ -298,8 +292,6 @@ export class StatelessSession implements Session {
         return records
       } catch (failure) {
         const error = failure instanceof TamperedError ? failure : (turned ?? failure)
-        if (!(error instanceof ServerError)) throw error
-        failures.push(error)
         if (error instanceof TamperedError) {
           const name = this.#subsets.wrong(links)?.server.name
           const names = namesOf(links.map(({ server }) => server))

@@ -14,6 +14,7 @@ import {
   type Manifest,
 } from '@keyhush/protocol'
 import type { Core, InstantQueryHandle, LayoutHandle } from '@keyhush/wasm/client'
+import { concatenated } from '../../base/bytes.js'
 import { UnsupportedError } from '../../base/errors.js'
 import { inCore, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
@@ -83,11 +84,7 @@ function hedged(
 ): Uint8Array {
   const numbers = Uint32Array.of(generation, epoch, of === 'records' ? 0 : 1, ...indices)
   const parts = [HEDGE, random, databaseId, new Uint8Array(numbers.buffer), UTF8.encode(JSON.stringify(servers))]
-  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
-  parts.reduce((at, part) => {
-    bytes.set(part, at)
-    return at + part.length
-  }, 0)
+  const bytes = concatenated(parts)
   const entropy = inCore(core, () => core.blake3(bytes))
   random.fill(0)
   numbers.fill(0)

@@ -1,11 +1,11 @@
 // The files of the folder besides the journal: their names, and the frames each consists of.
 
 import { toHex } from '@keyhush/protocol'
+import { concatenated } from '../../base/bytes.js'
 import type { Disk } from '../disk.js'
 import { decodeFrame, encodeFrame, type FrameKind } from '../frames.js'
 import type { StoredHead } from '../rules.js'
 import { StateUnreadableError } from '../store.js'
-import { joined } from './journal.js'
 
 /** The frames of each. */
 const PARTS = {
@@ -43,7 +43,7 @@ export function encodeValue(
   version: number,
   payloads: readonly Uint8Array[],
 ): Uint8Array {
-  return joined(PARTS[value].map((kind, i) => encodeFrame({ kind, version, payload: payloads[i]! }, hintId)))
+  return concatenated(PARTS[value].map((kind, i) => encodeFrame({ kind, version, payload: payloads[i]! }, hintId)))
 }
 
 /** The payloads of a value's file; `bytes` are undefined if there is none. Throws StateUnreadableError. */

@@ -6,6 +6,7 @@
 // would be an older state (S3).
 
 import { fromHex, toHex } from '@keyhush/protocol'
+import { concatenated } from '../../base/bytes.js'
 import { decodeFrame, encodeFrame } from '../frames.js'
 import { fromRow, toRow } from '../head.js'
 import * as rules from '../rules.js'
@@ -26,7 +27,7 @@ export function encodeJournal({ head, entries }: State): Uint8Array {
   const row = JSON.stringify(toRow(head), (_, field: unknown) =>
     field instanceof Uint8Array ? { hex: toHex(field) } : field,
   )
-  return joined([
+  return concatenated([
     encodeFrame({ kind: 'head', version, payload: new TextEncoder().encode(row) }, NO_HINT),
     ...entries.map((payload, i) =>
       encodeFrame({ kind: 'entr', version: checkpointVersion + i, payload }, record.hintId),
@@ -72,15 +73,4 @@ function parseRow(payload: Uint8Array): unknown {
   } catch (cause) {
     throw new StateUnreadableError('the stored head is torn', { cause })
   }
-}
-
-/** Frames, one after the other. */
-export function joined(frames: readonly Uint8Array[]): Uint8Array {
-  const bytes = new Uint8Array(rules.totalBytes(frames))
-  let end = 0
-  for (const frame of frames) {
-    bytes.set(frame, end)
-    end += frame.length
-  }
-  return bytes
 }
