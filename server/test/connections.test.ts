@@ -100,6 +100,12 @@ test('a network that holds all connections gives one to each that comes from oth
   expect([own.destroyed, openOf(idle), openOf(others)]).toEqual([false, 4, 4])
 })
 
+test('networks that hold one idle connection each give one to a newcomer', () => {
+  const { open } = crowded(10)
+  const idle = Array.from({ length: 10 }, (_, i) => open(`192.0.${i}.1`))
+  expect([open('198.51.100.1').destroyed, openOf(idle), idle[0]!.destroyed]).toEqual([false, 9, true])
+})
+
 test('requests under way give way to a network with fewer connections, the longest of the network with most first', async () => {
   const { open, ask } = crowded(10)
   const asking = async (from: string, count: number) => {

@@ -179,17 +179,18 @@ export class Connections {
    * 1. An idle one of the heaviest network that will still have as many as `network`.
    * 2. An idle one of `network` itself.
    * 3. One with a request under way, of the heaviest network that will still have as many: it may be a proxy, or one party.
+   * 4. An idle one of a network that has more: what does nothing gives way to what comes.
    */
   #leastNeeded(network: string): Socket | undefined {
     const shares = this.#shares
-    const ofHeaviest = (kind: 'idle' | 'busy') => {
+    const ofHeaviest = (kind: 'idle' | 'busy', more = 1) => {
       const { heaviest } = this.#with[kind]
       const [first] =
-        heaviest !== undefined && shares.of(heaviest.network) > shares.of(network) + 1 ? heaviest[kind] : []
+        heaviest !== undefined && shares.of(heaviest.network) > shares.of(network) + more ? heaviest[kind] : []
       return first
     }
     const [own] = this.#networks.get(network)?.idle ?? []
-    return ofHeaviest('idle') ?? own ?? ofHeaviest('busy')
+    return ofHeaviest('idle') ?? own ?? ofHeaviest('busy') ?? ofHeaviest('idle', 0)
   }
 
   #refuse(): void {
