@@ -11,7 +11,10 @@ export const pointproofsOutputs = [
 
 export async function buildPointproofs() {
   await inGenerated(folder, async fresh => {
-    await buildVariants('packages/pointproofs/rust', fresh, { pointproofs: [], prover: ['--features', 'prover'] })
+    await buildVariants('packages/pointproofs/rust', fresh, 'keyhush-pointproofs', {
+      pointproofs: [],
+      prover: ['--features', 'prover'],
+    })
     inline(join(fresh, 'pointproofs_bg.wasm'), join(fresh, 'inline'))
   })
 }

@@ -2,8 +2,8 @@
 // and Node; browsers load `instant` (instant lookups only), `client` (hints too) or `single` (lookups with one server too), and beside
 // it `one-server` (instant lookups with one server, and nothing else). It also makes `worker`, for a server's worker threads.
 //
-//   1. compile       each variant with cargo, and the tools for the next step (tools/wasm)
-//   2. wasm-pack     core.js, core.d.ts, core_bg.wasm, with wasm-bindgen and wasm-opt (their options are in the crate's
+//   1. compile       what all variants have, with cargo, and the tools for the next step (tools/wasm)
+//   2. wasm-pack     core.js, core.d.ts, core_bg.wasm, with cargo, wasm-bindgen and wasm-opt (their options are in the crate's
 //                    Cargo.toml); it installs nothing
 //   3. share         makes the memory of core_bg.wasm readable for worker threads
 //   4. worker        worker.wasm, with cargo and wasm-opt; it has no JavaScript
@@ -48,7 +48,7 @@ const small = (...crates) =>
   crates.flatMap(name => ['--config', `profile.release.package.keyhush-${name}.opt-level="s"`])
 
 async function buildAll(fresh) {
-  await buildVariants('rust-core', fresh, {
+  await buildVariants('rust-core', fresh, 'keyhush-core', {
     core: [],
     single: ['--no-default-features', '--features', 'single'],
     client: ['--no-default-features', '--features', 'hints'],
@@ -74,22 +74,24 @@ export function inline(wasm, to) {
   writeFileSync(`${to}.d.ts`, 'export declare const WASM_HEX: string\n')
 }
 
-/** Compiles the crate `wasm` of a workspace once for each of `variants`: cargo's options, by the files' name. */
-export async function buildVariants(workspace, into, variants) {
-  const tools = compileTools()
-  const packing = [tools]
-  await run('cargo', ['fetch', '--locked'], { cwd: join(root, workspace) })
-  for (const [name, options] of Object.entries(variants)) {
-    await step(`Compiling ${name}`, () =>
-      run(
-        'cargo',
-        ['build', '--lib', '--release', '--locked', '--target', target, ...options],
-        inCrate(workspace, name),
-      ),
+/**
+ * Compiles the crate `wasm` of a workspace once for each of `variants`: cargo's options, by the files' name. wasm-pack compiles: cargo
+ * would do it again for wasm-pack, because the modules of all variants have one name, and each takes the place of the last.
+ */
+export async function buildVariants(workspace, into, library, variants) {
+  const compile = async () => {
+    await run('cargo', ['fetch', '--locked'], { cwd: join(root, workspace) })
+    await step(`Compiling ${library}`, () =>
+      run('cargo', ['build', '--release', '--locked', '--target', target, '-p', library], inCrate(workspace, 'core')),
     )
-    packing.push(tools.then(() => step(`Optimising ${name}`, () => pack(workspace, into, name, options))))
   }
-  await Promise.all(packing)
+  await Promise.all([compileTools(), compile()])
+  // They take turns to compile, by cargo's lock, while the others optimise.
+  await Promise.all(
+    Object.entries(variants).map(([name, options]) =>
+      step(`Compiling and optimising ${name}`, () => pack(workspace, into, name, options)),
+    ),
+  )
 }
 
 function compileTools() {
@@ -145,7 +147,8 @@ async function pack(workspace, into, name, options) {
 
 /**
  * Makes the core's memory a shared one, in the finished module: the linker refuses to, because Rust's std for WebAssembly is built for
- * one thread. That is safe: only one thread runs the core, and other threads run `worker`. In the JavaScript it changes
+ * one thread. (With `--no-check-features` it does not, but then wasm-bindgen expects thread-locals: without any, its start function
+ * asks for memory of alignment 0, and aborts.) That is safe: only one thread runs the core, and other threads run `worker`. In the JavaScript it changes
  * - how growth of the memory is noticed: a shared buffer keeps its byteLength;
  * - the decoding of strings: TextDecoder refuses shared bytes.
  */

@@ -229,7 +229,7 @@ export async function main(program) {
     process.exitCode = (await program()) ?? 0
   } catch (error) {
     if (stopping) return
-    const isPlain = error instanceof Failure || error.code?.startsWith('ERR_PARSE_ARGS')
+    const isPlain = error instanceof Failure || `${error.code}`.startsWith('ERR_PARSE_ARGS')
     console.error(isPlain ? `\n${error.message}` : error)
     await stopChildren()
     process.exitCode = 1
