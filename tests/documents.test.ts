@@ -180,6 +180,22 @@ test('every path in docs/CONTRIBUTING.md exists', () => {
   expect(gone.map(path => `${path} does not exist: mend the row that names it`)).toEqual([])
 })
 
+test('every example has a row in demo/examples/README.md, and a test that runs it', () => {
+  const readme = readFileSync(join(root, 'demo/examples/README.md'), 'utf8')
+  const files = ['tests/e2e', 'tests/browsers', 'tests/phones', 'tests/package/matrix'].flatMap(folder =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter(file => /\.test\.ts$|^[^/]+\/package\.json$/.test(file))
+      .map(file => readFileSync(join(root, folder, file), 'utf8')),
+  )
+  const examples = readdirSync(join(root, 'demo/examples'), { withFileTypes: true }).filter(each => each.isDirectory())
+  expect(examples.length).toBeGreaterThan(8)
+  for (const { name } of examples) {
+    expect(readme, `${name}: add its row to demo/examples/README.md`).toContain(`| [${name}](${name}/`)
+    const isRun = files.some(text => new RegExp(`examples/${name}\\b|'${name}'`).test(text))
+    expect(isRun, `${name}: add a test that runs it (docs/CONTRIBUTING.md, add an example)`).toBe(true)
+  }
+})
+
 const THREATS = readFileSync(join(root, 'docs/threat-model.md'), 'utf8')
 /** Short paths of docs/threat-model.md, as it explains them. */
 const SHORT: readonly (readonly [RegExp, string])[] = [
