@@ -1,7 +1,9 @@
 // What anybody asks of epochs leaves the storage to the fence and the publisher.
 
 import { toHex } from '@keyhush/protocol'
+import type { FastifyRequest } from 'fastify'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { Reads } from '../dist/http/limits/reads.js'
 import { MemoryStorage } from '../dist/index.js'
 import { builtDirectory, createIn, running } from './helpers.js'
 import { batchOn, bodyOf, KEYED, opened } from './updatable-helpers.js'
@@ -94,4 +96,51 @@ test('clients read a few things of the storage at once; fence and publisher do n
   release()
   for (const bytes of await Promise.all(asked)) expect(bytes).toBeDefined()
   expect(storage.most).toBe(4)
+})
+
+test('few requests wait for manifests of the past, and a network with fewer gets in', async () => {
+  const { storage } = await published()
+  const updatable = await opened(storage, { history: EPOCHS - 3 })
+  const app = await running({ datasets: [{ updatable }], instant: false, oneServer: false, trustProxy: 'loopback' })
+  const release = storage.hold()
+  onTestFinished(release)
+  const ask = (network: number) =>
+    app.inject({ url: '/v1/manifests?since=3', headers: { 'x-forwarded-for': `198.51.${network}.1` } })
+  const crowd = Array.from({ length: 2 * 128 }, (_, i) => ask(i % 2))
+  await vi.waitFor(() => expect(storage.underWay).toBe(1))
+  const refused = await ask(0)
+  expect([refused.statusCode, refused.json().code, refused.headers['retry-after']]).toEqual([429, 'rate_limited', '1'])
+  const newcomers = [ask(2), ask(3)]
+  expect((await app.inject('/v1/manifest')).statusCode).toBe(200)
+  release()
+  for (const { statusCode } of await Promise.all(newcomers)) expect(statusCode).toBe(200)
+  const statuses = (await Promise.all(crowd)).map(({ statusCode }) => statusCode)
+  expect([200, 429].map(status => statuses.filter(each => each === status).length)).toEqual([254, 2])
+  expect((await ask(0)).statusCode).toBe(200)
+})
+
+test('a request that had to leave reads nothing more', async () => {
+  const reads = new Reads()
+  const from = (ip: string) => ({ ip, raw: { socket: {} } }) as FastifyRequest
+  const never = () => new Promise<never>(() => {})
+  for (let i = 1; i < 256; i++) void reads.wait(from('198.51.100.1'), never)
+  let goOn = () => {}
+  const newest = reads.wait(from('198.51.100.1'), assertWaits => {
+    goOn = assertWaits
+    return never()
+  })
+  expect(goOn).not.toThrow()
+  const newcomer = reads.wait(from('203.0.113.1'), async () => 'read')
+  await expect(newest).rejects.toMatchObject({ code: 'rate_limited' })
+  expect(goOn).toThrow('too many requests wait')
+  expect(await newcomer).toBe('read')
+})
+
+test('manifests of the past count for the rate of a client', async () => {
+  const { updatable } = await published()
+  const app = await running({ datasets: [{ updatable }], instant: false, oneServer: false, rateLimit: 2 })
+  const paths = ['/v1/manifests?since=3', '/v1/manifest?generation=1&epoch=4', '/v1/manifests?since=3', '/v1/manifest']
+  const statuses: number[] = []
+  for (const path of paths) statuses.push((await app.inject(path)).statusCode)
+  expect(statuses).toEqual([200, 200, 429, 200])
 })

@@ -63,8 +63,11 @@ export interface Epochs {
   list(): EpochInfo[]
   /** a manifest's bytes, as far back as history goes */
   manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined>
-  /** the manifests after `epoch`, one behind the other; undefined: not known that far back, or yet. `reserve`: as for answers */
-  since(epoch: number, reserve?: (bytes: number) => void): Promise<Uint8Array | undefined>
+  /**
+   * The manifests after `epoch`, one behind the other; undefined: not known that far back, or yet. `reserve`: as for answers;
+   * `goOn`: called before each is read, and may throw.
+   */
+  since(epoch: number, reserve?: (bytes: number) => void, goOn?: () => void): Promise<Uint8Array | undefined>
   /** by its hash in hex */
   findBlob(hash: string): Promise<Blob | undefined>
 }

@@ -59,10 +59,16 @@ export class History {
   }
 
   /** The manifests after `epoch` as far as `newest`, or some of them; undefined: not known that far back. */
-  async since(epoch: number, newest: number, reserve: (bytes: number) => void): Promise<Uint8Array | undefined> {
+  async since(
+    epoch: number,
+    newest: number,
+    reserve: (bytes: number) => void,
+    goOn: () => void,
+  ): Promise<Uint8Array | undefined> {
     const chain: Uint8Array[] = []
     let bytes = 0
     for (let next = epoch + 1; next <= newest && chain.length < CHAIN_MANIFESTS; next++) {
+      goOn()
       const manifest = await this.manifest(next)
       if (manifest === undefined) return undefined
       if (chain.length > 0 && bytes + manifest.length > CHAIN_BYTES) break

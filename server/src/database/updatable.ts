@@ -194,8 +194,8 @@ export class UpdatableDatabase implements Epochs {
     return bytes !== undefined && decodeManifest(bytes).generation === generation ? bytes : undefined
   }
 
-  async since(epoch: number, reserve: (bytes: number) => void = () => {}): Promise<Uint8Array | undefined> {
-    return this.#has(epoch) ? await this.#past.since(epoch, this.newest.manifest.epoch, reserve) : undefined
+  async since(epoch: number, reserve = (_bytes: number) => {}, goOn = () => {}): Promise<Uint8Array | undefined> {
+    return this.#has(epoch) ? await this.#past.since(epoch, this.newest.manifest.epoch, reserve, goOn) : undefined
   }
 
   /** What became of an epoch; undefined: it is not known, any more or yet. */

@@ -4,6 +4,7 @@ import { type FastifyInstance, fastify } from 'fastify'
 import { Refusal } from '../base/refusal.js'
 import { Batches } from './limits/batches.js'
 import { boundedServer, Connections, mostConnections } from './limits/connections.js'
+import { Reads } from './limits/reads.js'
 import { Streams } from './limits/streams.js'
 import { Unsent, type UnsentOptions } from './limits/unsent.js'
 import { errors, frameworkError } from './plugins/errors.js'
@@ -60,6 +61,7 @@ export function frame(options: FrameOptions) {
     connections,
     streams: new Streams(most),
     batches: new Batches(),
+    reads: new Reads(),
   }
 }
 

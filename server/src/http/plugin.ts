@@ -12,6 +12,7 @@ import { Batches } from './limits/batches.js'
 import { takeBodies } from './limits/bodies.js'
 import { Connections } from './limits/connections.js'
 import { RateLimit } from './limits/rate.js'
+import { Reads } from './limits/reads.js'
 import { Streams } from './limits/streams.js'
 import { Unsent } from './limits/unsent.js'
 import { sendError } from './plugins/errors.js'
@@ -47,9 +48,10 @@ export interface KeyhushOptions extends Omit<MountedDataset, 'name'> {
   readonly unsent?: Unsent | undefined
   /** the same for bodies on their way */
   readonly bodies?: Unsent | undefined
-  /** event streams, and batches of changes that are being read; shared as these */
+  /** event streams, batches of changes that are being read, and reads of the store; shared as these */
   readonly streams?: Streams | undefined
   readonly batches?: Batches | undefined
+  readonly reads?: Reads | undefined
   /**
    * What threads compute, shared by the databases of one process. Default: its own.
    * The caller closes it, once no request is under way.
@@ -84,14 +86,14 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     onTrap(error)
   }
   const { most } = Connections.of(app.server)
-  const { batches = new Batches(), streams = new Streams(most) } = options
-  const surroundings = { epochs, readiness, unsent, rate, batches, trapped }
+  const { batches = new Batches(), streams = new Streams(most), reads = new Reads() } = options
+  const surroundings = { epochs, readiness, unsent, rate, batches, reads, trapped }
 
   takeBodies(app, options.bodies ?? new Unsent().watch(app))
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
 
   const routes = app as unknown as Routes
-  manifestRoute(routes, epochs, unsent)
+  manifestRoute(routes, surroundings)
   const { instant, oneServer, proved } = options.computations ?? ownComputations(app, trapped)
   infoRoute(routes, epochs, updatable, { instant: instant !== undefined, oneServer: oneServer !== undefined })
   blobRoute(routes, epochs, unsent)

@@ -58,7 +58,12 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   const { metrics, datasets, log, trustProxy, unsent: most } = options
   const rateLimit = new RateLimit({ perMinute: options.rateLimit })
   const [readiness, allowOrigins] = [new Readiness(), options.allowOrigins ?? ['*']]
-  const { app, unsent, bodies, connections, streams, batches } = frame({ readiness, unsent: most, log, trustProxy })
+  const { app, unsent, bodies, connections, streams, batches, reads } = frame({
+    readiness,
+    unsent: most,
+    log,
+    trustProxy,
+  })
   app.decorate('readiness', readiness)
   const computations = new Computations({ instant: options.instant, oneServer: options.oneServer })
   const onTrap = options.onTrap ?? exitSoon
@@ -79,7 +84,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     const prefix = prefixOf(name)
     await app.register(keyhushPlugin, {
       ...{ prefix, dataset, updatable, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
-      ...{ computations, streams, batches },
+      ...{ computations, streams, batches, reads },
     })
   }
   // Supervisors and balancers ask at the root, also when every database has a name.

@@ -20,6 +20,8 @@ export const WEIGHTS = {
   proof: 2,
   /** POST /v1/fence */
   fence: 1,
+  /** GET /v1/manifest of an epoch, and GET /v1/manifests */
+  past: 1,
   /** POST /v1/signatures and /v1/epochs: a signature is verified */
   signature: 5,
 } as const

@@ -1,13 +1,18 @@
 // GET /v1/manifest: the newest manifest, or the one of a generation and epoch. GET /v1/manifests: those since an epoch.
 
 import { ManifestQuerySchema, ManifestsQuerySchema } from '@keyhush/protocol/schemas'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { epochUnknown, Refusal } from '../../base/refusal.js'
-import type { Epochs } from '../../database/epochs.js'
 import { numberOf } from '../binary.js'
-import type { Unsent } from '../limits/unsent.js'
-import type { Routes } from './types.js'
+import { WEIGHTS } from '../limits/rate.js'
+import type { Routes, Surroundings } from './types.js'
 
-export function manifestRoute(app: Routes, epochs: Epochs, unsent: Unsent): void {
+export function manifestRoute(app: Routes, { epochs, unsent, rate, reads }: Surroundings): void {
+  /** Reads what has gone from memory, in its turn. */
+  const past = <T>(request: FastifyRequest, reply: FastifyReply, read: (assertWaits: () => void) => Promise<T>) => {
+    rate.take(request, reply, WEIGHTS.past)
+    return reads.wait(request, read)
+  }
   app.get('/v1/manifest', { schema: { querystring: ManifestQuerySchema } }, async (request, reply) => {
     const { generation, epoch } = request.query
     if ((generation === undefined) !== (epoch === undefined)) {
@@ -17,7 +22,7 @@ export function manifestRoute(app: Routes, epochs: Epochs, unsent: Unsent): void
     const bytes =
       generation === undefined || epoch === undefined
         ? newest.manifestBytes
-        : await epochs.manifestOf(numberOf(generation), numberOf(epoch))
+        : await past(request, reply, () => epochs.manifestOf(numberOf(generation), numberOf(epoch)))
     if (bytes === undefined) throw epochUnknown(newest.manifest)
     unsent.reserve(request, reply, bytes.length)
     return reply.header('cache-control', 'no-store').type('application/octet-stream').send(bytes)
@@ -26,7 +31,8 @@ export function manifestRoute(app: Routes, epochs: Epochs, unsent: Unsent): void
   app.get('/v1/manifests', { schema: { querystring: ManifestsQuerySchema } }, async (request, reply) => {
     // Those who wait for the same reading of the store go on in one turn: each chain takes room before it is made.
     const reserve = (bytes: number) => void unsent.reserve(request, reply, bytes)
-    const chain = await epochs.since(numberOf(request.query.since), reserve)
+    const since = numberOf(request.query.since)
+    const chain = await past(request, reply, assertWaits => epochs.since(since, reserve, assertWaits))
     if (chain === undefined) throw epochUnknown(epochs.newest.manifest)
     return reply.header('cache-control', 'no-store').type('application/octet-stream').send(chain)
   })

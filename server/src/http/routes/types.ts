@@ -4,6 +4,7 @@ import type { FastifyPluginCallbackTypebox } from '@fastify/type-provider-typebo
 import type { Epochs } from '../../database/epochs.js'
 import type { Batches } from '../limits/batches.js'
 import type { RateLimit } from '../limits/rate.js'
+import type { Reads } from '../limits/reads.js'
 import type { Unsent } from '../limits/unsent.js'
 import type { Readiness } from '../readiness.js'
 
@@ -13,6 +14,7 @@ export interface Surroundings {
   readonly unsent: Unsent
   readonly rate: RateLimit
   readonly batches: Batches
+  readonly reads: Reads
   /** The core has failed in a way that leaves its memory in doubt. Nothing is answered after that. */
   readonly trapped: (error: Error) => void
 }
