@@ -159,8 +159,7 @@ async function fuzz(args) {
         env: { CARGO_PROFILE_RELEASE_OPT_LEVEL: '0', CARGO_PROFILE_RELEASE_LTO: 'off' },
       }),
   )
-  const { fuzz: run } = await import('./fuzz.mjs')
-  return await run(args, toolsBin)
+  return await (await import('./fuzz.mjs')).fuzz(args, toolsBin)
 }
 
 async function matrix(args) {

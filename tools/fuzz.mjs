@@ -20,7 +20,7 @@ export async function fuzz(args, bin) {
     allowPositionals: true,
     options: { seconds: { type: 'string' }, runs: { type: 'string' } },
   })
-  const decoders = readdirSync(join(rustCore, 'fuzz/fuzz_targets')).map(file => file.replace(/\.rs$/, ''))
+  const decoders = readdirSync(join(rustCore, 'fuzz/corpus')).map(file => file.replace(/\.hex$/, ''))
   const chosen = positionals.length > 0 ? positionals : [...decoders, 'wire']
   const unknown = chosen.filter(name => name !== 'wire' && !decoders.includes(name))
   if (unknown.length > 0) throw new Failure(`no decoder ${unknown.join(', ')}; there are ${decoders.join(', ')}, wire`)
@@ -29,7 +29,7 @@ export async function fuzz(args, bin) {
   const cargoFuzz = (...more) => [...more.slice(0, 1), '--sanitizer', 'none', ...more.slice(1)]
   const rust = chosen.filter(name => name !== 'wire')
   if (rust.length > 0) {
-    await step('Building the fuzzers', () => run('cargo', ['fuzz', ...cargoFuzz('build')], { cwd: rustCore, env }))
+    await step('Building the fuzzer', () => run('cargo', ['fuzz', ...cargoFuzz('build')], { cwd: rustCore, env }))
   }
   const limit = values.runs === undefined ? `-max_total_time=${values.seconds ?? 60}` : `-runs=${values.runs}`
   let executions = 0
@@ -39,7 +39,9 @@ export async function fuzz(args, bin) {
     const folders = [found, unpacked(name)]
     const options = ['-print_final_stats=1', '-max_len=4096', '-timeout=10', limit]
     const { output } = await step(`Fuzzing ${name}`, () =>
-      run('cargo', ['fuzz', ...cargoFuzz('run', name, ...folders), '--', ...options], { cwd: rustCore, env }),
+      run('cargo', ['fuzz', ...cargoFuzz('run', 'decoders', ...folders), '--', ...options], {
+        ...{ cwd: rustCore, env: { ...env, KEYHUSH_DECODER: name } },
+      }),
     )
     const count = Number(/^stat::number_of_executed_units:\s*(\d+)/m.exec(output)?.[1] ?? 0)
     executions += count
