@@ -77,11 +77,8 @@ type Codecs = typeof ofReference
 /** Both of length 0. */
 const EMPTY_SLOT: records.StoredRecord = { fingerprint: new Uint8Array(), value: new Uint8Array() }
 
-/** A codec of what is read against a manifest: with that in bytes. */
-const against =
-  <A extends readonly unknown[], R>(codec: (manifest: manifests.Manifest, ...rest: A) => R) =>
-  (manifest: Uint8Array, ...rest: A): R =>
-    codec(manifests.decodeManifest(manifest), ...rest)
+/** The types of a codec of what is read against a manifest. */
+const against = <A extends readonly unknown[], R>(codec: (manifest: manifests.Manifest, ...rest: A) => R) => codec
 
 const ofReference = {
   encodeManifest: (manifest: manifests.Manifest) =>
@@ -94,7 +91,8 @@ const ofReference = {
   encodeAnswer: against(messages.encodeAnswer),
   decodeAnswer: against(messages.decodeAnswer),
   encodeRecord: against(records.encodeRecord),
-  decodeRecord: against((manifest, record: Uint8Array) => records.decodeRecord(manifest, record) ?? EMPTY_SLOT),
+  decodeRecord: (manifest: manifests.Manifest, record: Uint8Array) =>
+    records.decodeRecord(manifest, record) ?? EMPTY_SLOT,
   encodeBatch: (batch: publishing.Batch) => publishing.encodeBatch({ ...batch, expires: BigInt(batch.expires) }),
   decodeBatch: publishing.decodeBatch,
   /** what is signed */
@@ -126,7 +124,13 @@ export const reference = translated(ofReference)
 
 const PROOFS = { 1: 'merkle', 2: 'tags', 6: 'pointproofs' } as const satisfies Record<Suite, protocol.Proofs>
 
-const read = protocol.decodeManifest
+/** As decodeManifest() gives it. So what is read against a manifest does not depend on how one is written. */
+const manifestOf = ({ commitments, contentHashes, ...fields }: manifests.Manifest): protocol.Manifest => ({
+  ...fields,
+  expires: Number(fields.expires),
+  commitments: concatBytes(...commitments),
+  contentHashes: concatBytes(...contentHashes),
+})
 
 const core = await loadCore()
 const INSTANT_OF = { records: 'records', 'directory blocks': 'directory' } as const
@@ -146,15 +150,9 @@ const requestOf = ({ version, requestHash, ...rest }: protocol.FenceRequest): fe
 }
 
 export const shipped = translated({
-  encodeManifest: ({ commitments, contentHashes, ...manifest }) =>
-    protocol.encodeManifest({
-      ...manifest,
-      expires: Number(manifest.expires),
-      commitments: concatBytes(...commitments),
-      contentHashes: concatBytes(...contentHashes),
-    }),
+  encodeManifest: manifest => protocol.encodeManifest(manifestOf(manifest)),
   decodeManifest(bytes) {
-    const { pointproofs, oneServerHint, ...manifest } = read(bytes)
+    const { pointproofs, oneServerHint, ...manifest } = protocol.decodeManifest(bytes)
     return {
       ...manifest,
       ...(pointproofs && { pointproofs }),
@@ -168,29 +166,29 @@ export const shipped = translated({
   decodeChain: bytes => protocol.decodeManifests(bytes).map(({ manifest }) => manifest.epoch),
   encodeQuery(manifest, vectors, suite = 1) {
     const offsets = Uint8Array.from(vectors.flat().flatMap(offset => [offset & 0xff, offset >> 8]))
-    return protocol.encodeQuery(read(manifest), vectors.length, offsets, PROOFS[suite])
+    return protocol.encodeQuery(manifestOf(manifest), vectors.length, offsets, PROOFS[suite])
   },
   decodeQuery(manifest, bytes, suite = 1) {
     const query = protocol.decodeQuery(bytes)
     const { partitions, vectors } = query
-    if (protocol.proofsIn(read(manifest), query) !== PROOFS[suite]) throw new Error('another suite')
+    if (protocol.proofsIn(manifestOf(manifest), query) !== PROOFS[suite]) throw new Error('another suite')
     return split(vectors, 2 * partitions).map(vector => split(vector, 2).map(([low, high]) => low! + 256 * high!))
   },
   encodeAnswer: (manifest, count, entries, suite = 1) =>
-    protocol.encodeAnswer(read(manifest), count, concatBytes(...entries), PROOFS[suite]),
+    protocol.encodeAnswer(manifestOf(manifest), count, concatBytes(...entries), PROOFS[suite]),
   decodeAnswer(manifest, count, bytes, suite = 1) {
-    const [expected, proofs] = [read(manifest), PROOFS[suite]]
+    const [expected, proofs] = [manifestOf(manifest), PROOFS[suite]]
     const body = protocol.decodeAnswer(expected, count, bytes, proofs)
     const each = protocol.entryBytes(expected, proofs)
     const end = count * expected.partitions * each
     return [...split(body.subarray(0, end), each), ...(suite === 6 ? [body.subarray(end)] : [])]
   },
   encodeRecord(manifest, { fingerprint, value }) {
-    const shape = read(manifest)
+    const shape = manifestOf(manifest)
     return protocol.encodeRecord(shape, shape.keyed ? fingerprint : undefined, value)
   },
   decodeRecord(manifest, bytes) {
-    const { empty, fingerprint = new Uint8Array(), value } = protocol.decodeRecord(read(manifest), bytes)
+    const { empty, fingerprint = new Uint8Array(), value } = protocol.decodeRecord(manifestOf(manifest), bytes)
     return empty ? EMPTY_SLOT : { fingerprint, value }
   },
   encodeBatch: ({ base, expires, ...batch }) =>
@@ -220,19 +218,25 @@ export const shipped = translated({
   },
   splitVerdict: protocol.splitVerdict,
   encodeInstantQuery: (manifest, of, queries, sharing) =>
-    protocol.encodeInstantQuery(read(manifest), INSTANT_OF[of], queries.length, concatBytes(...queries), sharing),
+    protocol.encodeInstantQuery(manifestOf(manifest), INSTANT_OF[of], queries.length, concatBytes(...queries), sharing),
   decodeInstantQuery(manifest, bytes) {
     const query = protocol.decodeInstantQuery(bytes)
     const { of, count, queries, servers, vectors } = query
-    const { requestBytes } = checkQueries(core, read(manifest), query) // as a server does
+    const { requestBytes } = checkQueries(core, manifestOf(manifest), query) // as a server does
     if (queries.length !== count * requestBytes) throw new Error('another count')
     const named = of === 'records' ? of : 'directory blocks'
     return { of: named, queries: split(queries, requestBytes), sharing: { servers, vectors } }
   },
   encodeInstantAnswer: (manifest, of, answers, servers) =>
-    protocol.encodeInstantAnswer(read(manifest), INSTANT_OF[of], answers.length, concatBytes(...answers), servers),
+    protocol.encodeInstantAnswer(
+      manifestOf(manifest),
+      INSTANT_OF[of],
+      answers.length,
+      concatBytes(...answers),
+      servers,
+    ),
   decodeInstantAnswer(manifest, of, count, bytes, servers = 2) {
-    const [expected, asked] = [read(manifest), INSTANT_OF[of]]
+    const [expected, asked] = [manifestOf(manifest), INSTANT_OF[of]]
     const each = instantAnswerBytes(expected, asked, servers)
     return split(protocol.decodeInstantAnswer(expected, asked, count, each, bytes, servers), each)
   },

@@ -3,6 +3,34 @@
 import { equalBytes } from '@noble/ciphers/utils.js'
 import { concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 
+/** Where fields begin that stand in a row, by their lengths; and where the last one ends. */
+export function offsetsOf<Name extends string>(lengths: Readonly<Record<Name, number>>): Record<Name | 'end', number> {
+  let end = 0
+  const begins = Object.entries<number>(lengths).map(([name, length]) => {
+    end += length
+    return [name, end - length]
+  })
+  return { ...Object.fromEntries(begins), end }
+}
+
+/** Fields by name: bytes, or numbers in little-endian. */
+export function writeFields(writer: Writer, lengths: Readonly<Record<string, number>>, values: object): void {
+  for (const [name, length] of Object.entries(lengths)) {
+    const value = (values as Record<string, Uint8Array | bigint | number | boolean>)[name]!
+    if (value instanceof Uint8Array) writer.put(value)
+    else writer.put(new Uint8Array(new BigUint64Array([BigInt(value)]).buffer).subarray(0, length))
+  }
+}
+
+/** Numbers of up to four bytes, bigints of eight, and bytes. */
+export function readFields(reader: Reader, lengths: Readonly<Record<string, number>>): unknown {
+  const numbers: Readonly<Record<number, () => unknown>> = {
+    ...{ 1: () => reader.take(1)[0], 2: reader.u16, 4: reader.u32, 8: reader.u64 },
+  }
+  const values = Object.entries(lengths).map(([name, length]) => [name, numbers[length]?.() ?? reader.take(length)])
+  return Object.fromEntries(values)
+}
+
 export class Reader {
   readonly #bytes: Uint8Array
   readonly #view: DataView

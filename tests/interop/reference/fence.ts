@@ -1,10 +1,10 @@
 // docs/protocol.md, Rollback fence: requests and replies, and how they stand behind queries and answers.
 
 import { concatBytes } from '@noble/hashes/utils.js'
-import { isZero, Reader, Writer } from './bytes.js'
+import { isZero, offsetsOf, Reader, Writer } from './bytes.js'
+import { HEAD_FIELDS } from './message.js'
 
 const REPLY_BYTES = 8
-const QUERY_HEADER_BYTES = 40
 const MOST = 2n ** 53n - 1n
 
 const KINDS = ['register', 'confirm'] as const
@@ -17,6 +17,11 @@ export interface FenceRequest {
   readonly version: bigint
   readonly name: Uint8Array
 }
+
+/** A request's fields, in order, with their lengths. A reply has the first three. */
+export const FENCE_FIELDS = {
+  ...{ magic: 4, format: 2, kind: 2, databaseId: 16, hintId: 16, version: 8, name: 32 },
+} as const
 
 export type Verdict = (typeof VERDICTS)[number]
 
@@ -73,13 +78,14 @@ export function withClaim(query: Uint8Array, claim: Omit<FenceRequest, 'kind'>):
 
 /** What a request's head says of its length tells whether there is a claim. The query is not looked at further. */
 export function splitClaim(bytes: Uint8Array): { query: Uint8Array; claim: FenceRequest | undefined } {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const end = QUERY_HEADER_BYTES + 2 * view.getUint32(32, true) * view.getUint16(36, true)
+  const at = offsetsOf(HEAD_FIELDS)
+  const from = (field: keyof typeof HEAD_FIELDS) => new Reader(bytes.subarray(at[field]))
+  const end = at.end + 2 * from('partitions').u32() * from('count').u16()
   const query = bytes.subarray(0, end)
   if (bytes.length === end) return { query, claim: undefined }
   const claim = decodeFenceRequest(bytes.subarray(end))
   if (claim.kind !== 'confirm' || isZero(claim.name)) throw new Error('a claim that is none')
-  new Reader(claim.databaseId).expect("query's database", query.slice(8, 24))
+  new Reader(claim.databaseId).expect("query's database", query.slice(at.databaseId, at.generation))
   return { query, claim }
 }
 

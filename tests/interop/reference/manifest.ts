@@ -1,7 +1,7 @@
-// docs/protocol.md, Manifest: its 224 bytes, the pairs of hashes after them, and what suite 6 and a hint add.
+// docs/protocol.md, Manifest: its header, the pairs of hashes after it, and what suite 6 and a hint add.
 
 import { bytesToHex } from '@noble/hashes/utils.js'
-import { isZero, Reader, Writer } from './bytes.js'
+import { isZero, offsetsOf, Reader, readFields, Writer, writeFields } from './bytes.js'
 import { checkShape } from './directory.js'
 import { checkLayout, entryBytes, type Layout, type Suite } from './layout.js'
 
@@ -41,67 +41,52 @@ export interface Pointproofs {
   readonly development: boolean
 }
 
+/** The header's fields, in order, with their lengths. */
+export const HEADER_FIELDS = {
+  ...{ magic: 4, format: 2, suite: 2, databaseId: 16, generation: 4, epoch: 4 },
+  ...{ records: 4, recordBytes: 4, partitions: 4, partitionRecords: 4, valueBytes: 4 },
+  ...{ keyed: 1, variable: 1, maxBatch: 1, packing: 1, expires: 8, directoryBytes: 4, updateListBytes: 4 },
+  ...{ directoryHash: 32, updateListHash: 32, previousManifest: 32 },
+  ...{ directoryBlockLog: 2, hinted: 2, directoryBlockBytes: 4, directorySeed: 16, directoryCommitment: 32 },
+} as const
+
+/** What suite 6 adds. */
+export const POINTPROOFS_FIELDS = {
+  ...{ rowsHash: 32, keyHash: 32, transcriptHash: 32, rowRecords: 2, flags: 2, reserved: 4 },
+} as const
+
+const { magic: _, ...BEHIND_MAGIC } = HEADER_FIELDS
+
 export function encodeManifest(manifest: Manifest): Uint8Array {
-  const writer = new Writer()
-    .put('PIRM')
-    .u16(1)
-    .u16(manifest.suite)
-    .put(manifest.databaseId)
-    .u32(manifest.generation)
-    .u32(manifest.epoch)
-    .u32(manifest.records)
-    .u32(manifest.recordBytes)
-    .u32(manifest.partitions)
-    .u32(manifest.partitionRecords)
-    .u32(manifest.valueBytes)
-    .flag(manifest.keyed)
-    .flag(manifest.variable)
-    .put(Uint8Array.of(manifest.maxBatch, Math.log2(manifest.blockRecords)))
-    .u64(manifest.expires)
-    .u32(manifest.directoryBytes)
-    .u32(manifest.updateListBytes)
-    .put(manifest.directoryHash, manifest.updateListHash, manifest.previousManifest)
-    .u16(manifest.directoryBlockLog)
-    .u16(manifest.oneServerHint === undefined ? 0 : 1)
-    .u32(manifest.directoryBlockBytes)
-    .put(manifest.directorySeed, manifest.directoryCommitment)
-  manifest.commitments.forEach((commitment, q) => void writer.put(commitment, manifest.contentHashes[q]!))
-  if (manifest.pointproofs !== undefined) {
-    const { rowsHash, keyHash, transcriptHash, development } = manifest.pointproofs
-    writer.put(rowsHash, keyHash, transcriptHash).u16(256).u16(Number(development)).u32(0)
+  const { blockRecords, commitments, contentHashes, pointproofs, oneServerHint } = manifest
+  const writer = new Writer().put('PIRM')
+  const derived = { format: 1, packing: Math.log2(blockRecords), hinted: oneServerHint !== undefined }
+  writeFields(writer, BEHIND_MAGIC, { ...manifest, ...derived })
+  commitments.forEach((commitment, q) => void writer.put(commitment, contentHashes[q]!))
+  if (pointproofs !== undefined) {
+    const derived = { rowRecords: 256, flags: pointproofs.development, reserved: 0 }
+    writeFields(writer, POINTPROOFS_FIELDS, { ...pointproofs, ...derived })
   }
-  if (manifest.oneServerHint !== undefined) writer.put(manifest.oneServerHint)
+  if (oneServerHint !== undefined) writer.put(oneServerHint)
   return writer.bytes()
 }
+
+/** As the header has it. */
+type Header = Omit<Manifest, 'keyed' | 'variable' | 'blockRecords' | 'commitments' | 'contentHashes'> &
+  Readonly<Record<'format' | 'keyed' | 'variable' | 'packing' | 'hinted', number>>
 
 export function decodeManifest(bytes: Uint8Array): Manifest {
   const reader = new Reader(bytes)
   reader.expect('magic', 'PIRM')
-  if (reader.u16() !== 1) throw new Error('unknown format')
-  const suite = reader.u16()
+  const { format, packing, hinted, ...header } = readFields(reader, BEHIND_MAGIC) as Header
+  const { suite, generation, epoch, records, recordBytes, partitions, partitionRecords, valueBytes, maxBatch } = header
+  const { expires, directoryBytes, updateListBytes, directoryHash, updateListHash, previousManifest } = header
+  const { directoryBlockLog, directoryBlockBytes, directorySeed, directoryCommitment } = header
+  if (format !== 1) throw new Error('unknown format')
   if (suite !== 1 && suite !== 2 && suite !== 6) throw new Error('unknown suite')
-  const databaseId = reader.take(16)
-  const generation = reader.u32()
-  const epoch = reader.u32()
-  const records = reader.u32()
-  const recordBytes = reader.u32()
-  const partitions = reader.u32()
-  const partitionRecords = reader.u32()
-  const valueBytes = reader.u32()
-  const keyed = reader.flag('keyed')
-  const variable = reader.flag('variable')
-  const [maxBatch, packing] = reader.take(2) as unknown as [number, number]
+  if (Math.max(header.keyed, header.variable, hinted) > 1) throw new Error('a flag is neither 0 nor 1')
+  const [keyed, variable] = [header.keyed === 1, header.variable === 1]
   const blockRecords = 2 ** packing
-  const expires = reader.u64()
-  const directoryBytes = reader.u32()
-  const updateListBytes = reader.u32()
-  const directoryHash = reader.take(32)
-  const updateListHash = reader.take(32)
-  const previousManifest = reader.take(32)
-  const [directoryBlockLog, hinted, directoryBlockBytes] = [reader.u16(), reader.u16(), reader.u32()]
-  if (hinted > 1) throw new Error('hinted: neither 0 nor 1')
-  const [directorySeed, directoryCommitment] = [reader.take(16), reader.take(32)]
-
   const layout = { records, recordBytes, partitions, partitionRecords, blockRecords }
   checkLayout(layout)
   const hashes = Array.from({ length: partitions }, () => [reader.take(32), reader.take(32)] as const)
@@ -139,29 +124,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   }
   if (suite === 2 && !hashes.every(([commitment]) => isZero(commitment))) throw new Error('commitments in suite 2')
   return {
-    suite,
-    databaseId,
-    generation,
-    epoch,
-    records,
-    recordBytes,
-    partitions,
-    partitionRecords,
-    blockRecords,
-    valueBytes,
-    keyed,
-    variable,
-    maxBatch,
-    expires,
-    directoryBytes,
-    updateListBytes,
-    directoryHash,
-    updateListHash,
-    previousManifest,
-    directoryBlockLog,
-    directoryBlockBytes,
-    directorySeed,
-    directoryCommitment,
+    ...{ ...header, keyed, variable, blockRecords },
     commitments: hashes.map(([commitment]) => commitment),
     contentHashes: hashes.map(([, contentHash]) => contentHash),
     ...(pointproofs && { pointproofs }),
@@ -170,21 +133,23 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
 }
 
 function readPointproofs(reader: Reader): Pointproofs {
-  const [rowsHash, keyHash, transcriptHash] = [reader.take(32), reader.take(32), reader.take(32)]
-  if (reader.u16() !== 256) throw new Error('rows of another length')
-  const flags = reader.u16()
-  if (flags > 1 || reader.u32() !== 0) throw new Error('flags or reserved bytes')
-  if ([rowsHash, keyHash, transcriptHash].some(hash => isZero(hash))) throw new Error('a hash of nothing')
-  return { rowsHash, keyHash, transcriptHash, development: flags === 1 }
+  type Read = Omit<Pointproofs, 'development'> & Readonly<Record<'rowRecords' | 'flags' | 'reserved', number>>
+  const { rowRecords, flags, reserved, ...hashes } = readFields(reader, POINTPROOFS_FIELDS) as Read
+  if (rowRecords !== 256) throw new Error('rows of another length')
+  if (flags > 1 || reserved !== 0) throw new Error('flags or reserved bytes')
+  if (Object.values(hashes).some(hash => isZero(hash))) throw new Error('a hash of nothing')
+  return { ...hashes, development: flags === 1 }
 }
+
+const AT = offsetsOf(HEADER_FIELDS)
 
 /** Manifests as `/v1/manifests` gives them, each of which has to be one that comes after the one before (Epochs). */
 export function decodeChain(bytes: Uint8Array): Manifest[] {
   const chain: Manifest[] = []
   for (let at = 0; at < bytes.length; ) {
-    const more = new Reader(bytes.subarray(at + 6)).u16() === 6 ? 104 : 0
-    const hint = 32 * new Reader(bytes.subarray(at + 170)).u16()
-    const end = at + 224 + 64 * new Reader(bytes.subarray(at + 40)).u32() + more + hint
+    const from = (field: keyof typeof HEADER_FIELDS) => new Reader(bytes.subarray(at + AT[field]))
+    const more = from('suite').u16() === 6 ? offsetsOf(POINTPROOFS_FIELDS).end : 0
+    const end = at + AT.end + 64 * from('partitions').u32() + more + 32 * from('hinted').u16()
     const next = decodeManifest(bytes.subarray(at, end))
     const before = chain.at(-1)
     if (before !== undefined) checkNext(before, next)

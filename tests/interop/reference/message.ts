@@ -1,7 +1,7 @@
 // docs/protocol.md, HTTP and Instant lookups: what has the 40 bytes of a query's head.
 
 import { concatBytes } from '@noble/hashes/utils.js'
-import { Reader, Writer } from './bytes.js'
+import { offsetsOf, Reader, Writer } from './bytes.js'
 import { blockLayout } from './directory.js'
 import { answerBytes, groupsAmong, SUITES, shareBits, splitQueries } from './instant.js'
 import { blocksOf, entryBytes, type Layout, type Suite, split } from './layout.js'
@@ -30,7 +30,7 @@ export function encodeQuery(epoch: Epoch, vectors: Vectors, suite: Suite = 1): U
 /** The suite that a query names, for servers that have several. */
 export function suiteIn(query: Uint8Array): number {
   const reader = new Reader(query)
-  reader.take(6)
+  reader.take(AT.suite)
   return reader.u16()
 }
 
@@ -103,7 +103,7 @@ export function decodeInstantQuery(manifest: Manifest, bytes: Uint8Array) {
   if (of === undefined) throw new Error('another suite')
   const count = readHeader('PIRQ', manifest, new Reader(bytes), suite)
   if (count < 1 || count > 64) throw new Error(`a request of ${count}`)
-  const [layout, body] = [askedBy(of, manifest), bytes.subarray(HEAD_BYTES)]
+  const [layout, body] = [askedBy(of, manifest), bytes.subarray(AT.end)]
   const [servers, form] = isVectors ? body : [2, 0]
   if (isVectors && !(servers! >= 3 && servers! <= 8 && form! <= 1))
     throw new Error('another number of servers, or form')
@@ -149,7 +149,12 @@ export function decodeInstantAnswer(
   return split(answers, each)
 }
 
-const HEAD_BYTES = 40
+/** The head's fields, in order, with their lengths. */
+export const HEAD_FIELDS = {
+  ...{ magic: 4, format: 2, suite: 2, databaseId: 16, generation: 4, epoch: 4, partitions: 4, count: 2, reserved: 2 },
+} as const
+
+const AT = offsetsOf(HEAD_FIELDS)
 
 function header(
   magic: string,

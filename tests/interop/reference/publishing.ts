@@ -2,7 +2,7 @@
 
 import { createPrivateKey, createPublicKey, sign } from 'node:crypto'
 import { concatBytes, bytesToHex as hex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
-import { isZero, Reader, Writer } from './bytes.js'
+import { isZero, offsetsOf, Reader, Writer } from './bytes.js'
 
 const ENCODINGS = ['utf8', 'base64', 'hex'] as const
 
@@ -16,6 +16,11 @@ export interface Batch {
   readonly base: Uint8Array
   readonly operations: Uint8Array
 }
+
+/** The fields before the operations, in order, with their lengths. */
+export const BATCH_FIELDS = {
+  ...{ magic: 4, format: 2, encoding: 1, reserved: 1, databaseId: 16, generation: 4, epoch: 4, expires: 8, base: 32 },
+} as const
 
 export function encodeBatch(batch: Batch): Uint8Array {
   return new Writer()
@@ -45,7 +50,15 @@ export function decodeBatch(bytes: Uint8Array): Batch {
   if (epoch < 2 || generation < 1 || generation > epoch) throw new Error('an epoch that no batch makes')
   if (expires >= 2n ** 53n) throw new Error('an expiry beyond 2^53 - 1')
   if (isZero(base)) throw new Error('a batch on nothing')
-  return { encoding, databaseId, generation, epoch, expires, base, operations: bytes.slice(72) }
+  return {
+    encoding,
+    databaseId,
+    generation,
+    epoch,
+    expires,
+    base,
+    operations: bytes.slice(offsetsOf(BATCH_FIELDS).end),
+  }
 }
 
 /** What a batch's signature is over. */

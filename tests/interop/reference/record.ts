@@ -26,6 +26,7 @@ export function encodeRecord(shape: RecordShape, { fingerprint, value }: StoredR
 
 /** undefined: an empty slot */
 export function decodeRecord(shape: RecordShape, record: Uint8Array): StoredRecord | undefined {
+  if (record.length !== shape.recordBytes) throw new Error(`a record of ${record.length} bytes`)
   const reader = new Reader(record)
   const fingerprint = reader.take(shape.keyed ? 16 : 0)
   if (shape.keyed && isZero(fingerprint)) {
