@@ -2,10 +2,11 @@
 // state is made in the background as soon as that pays: at once for a database that is best kept whole, else after a number
 // of lookups, which is counted here and never sent. Then the state answers.
 //
-//   begin ─► nothing stored: stateless answers ─► due, allowed ─► preparing behind ─► whole: stateful answers
-//        └─► a whole or condemned state ───────────────────────────────────────────►        "
-//        ▲                                                                                  │
-//        └── stateless answers ◄────── no update leads on, and the app or the line has a say ┘
+//   beginning ─► without         nothing is stored, or a half-made state, or one that has to be downloaded again, and somebody has a say
+//   beginning ─► with            a whole state is stored, or a condemned one
+//   without ─► with              a state was due, and allowed, and is whole
+//   with ─► leaving ─► without   no update leads on from the state, and the app or the line has a say over the next one
+//   beginning, with ─► needed    as in the first and the last line, but servers offer no lookups without a state
 //
 // Where the core is JavaScript (no WebAssembly), lookups stay without a state, and a stored one waits.
 //
@@ -13,98 +14,79 @@
 // whether the line is metered. It never depends on what was asked, on what came back, nor on what the app has aborted (P5, I3).
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
-import type { Core, Mode } from '@keyhush/wasm/client'
+import type { Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
-import { ClosedError, InternalError, KeyhushError, ServersDisagreeError, UnsupportedError } from '../base/errors.js'
+import { ClosedError, UnsupportedError } from '../base/errors.js'
 import type { Condemnation, StorageKind } from '../base/events.js'
-import { type OnProgress, type Progress, ProgressMeter } from '../base/progress.js'
+import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
 import { downloadBytes } from '../scheme/download.js'
 import type { StatelessScheme } from '../scheme/scheme.js'
-import type { Basis, Choose, Pays } from '../scheme/table.js'
-import { compareEpochs } from '../servers/manifests.js'
 import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
-import { Consent, type Download, type DownloadOffer, isRefusal, type Network, refusalOf } from './consent.js'
+import type { OpenedStore } from '../store/storage.js'
+import { Consent, isRefusal, refusalOf } from './consent.js'
+import { CalledOff, type Choice, isBehind, Preparing, type Without } from './preparing.js'
 import type { Session } from './session.js'
 import { Shown } from './shown.js'
-import { StatefulSession } from './stateful.js'
+import { StatefulSession, storeOf } from './stateful.js'
 import { StatelessSession } from './stateless.js'
 
-/** What was prepared is not wanted any more. */
-class CalledOff extends Error {}
+/** Which session answers, and what may come after it. */
+type Phase =
+  /** begin() looks for a state, and for what servers offer */
+  | { readonly is: 'beginning'; readonly now: StatefulSession }
+  | Without
+  /** the state answers. `back`: the last attempt to do without it, which may be under way */
+  | { readonly is: 'with'; readonly now: StatefulSession; readonly back: Promise<void> }
+  /** the state answers, and nothing else would: whoever needs a download asks the app */
+  | { readonly is: 'needed'; readonly now: StatefulSession }
+  /** lookups are made without a state again. Its store is closed, and opened again: if that fails, the phase stays */
+  | { readonly is: 'leaving'; readonly now: StatelessSession }
 
-/** How the state is chosen, and when it may be downloaded. */
-export interface Choice {
-  readonly download: Download
-  readonly network: Network
-  readonly pays: Pays
-  readonly choose: Choose
-  /** loads the core that a state needs. Throws UnsupportedError. */
-  readonly loadHints: () => Promise<Core>
+/** What is done beside the lookups, one at a time. `done` may reject. */
+interface Work {
+  readonly done: Promise<void>
+  readonly callOff: () => void
 }
 
 export class ChoosingSession implements Session {
-  /** the state's session shares them; their core is replaced by one for hints before it begins */
-  readonly #parts: { -readonly [K in keyof Parts]: Parts[K] }
-  /** of lookups without a state */
-  readonly #core: Core
+  /** with the core of lookups without a state; the state's session gets one for hints before it begins */
+  readonly #parts: Parts
   readonly #scheme: StatelessScheme
-  readonly #choice: Choice
-  #hints: Promise<Core> | undefined
-  /** what the state is chosen by, as of when its preparation began */
-  readonly #basis: { -readonly [K in keyof Basis]: Basis[K] }
-  readonly #closing = new AbortController()
-  /** the session that answers */
-  #now: StatelessSession | StatefulSession
-  /** the session that will take over */
-  #next: StatefulSession | undefined
-  /** the session before, which may still have lookups under way */
-  #before: Promise<void> = Promise.resolve()
-  /** what is done behind the lookups; may reject */
-  #preparing: Promise<void> | undefined
-  /** aborts the preparation */
-  #calledOff = new AbortController()
-  /** lookups that have ended, however they did */
-  #ended = 0
-  /** how many there have to be before the next attempt */
-  #notBefore = 0
-  /** why a state is due, however few lookups there were */
-  #due: DownloadOffer['reason'] | undefined
   readonly #consent: Consent
-  /** what the preparation may download unasked: the database may have grown since the app was asked */
-  #allowed = 0
+  readonly #preparing: Preparing
   readonly #shown: Shown | undefined
-  /** from a state that must not be downloaded again to lookups without one */
-  #goingBack: Promise<void> = Promise.resolve()
-  /** those of prepare() */
-  readonly #listeners = new Set<OnProgress>()
-  /** the state's session has begun, and answers */
-  #begun = false
+  readonly #closing = new AbortController()
+  #phase: Phase
+  #work: Work | undefined
+  /** the session before has closed: it may still have lookups under way */
+  #before: Promise<void> = Promise.resolve()
   #listens = false
   #closed: Promise<void> | undefined
 
   private constructor(
-    parts: { -readonly [K in keyof Parts]: Parts[K] },
+    given: Omit<Parts, 'choose'>,
     scheme: StatelessScheme,
     choice: Choice,
-    basis: Basis,
-    next: StatefulSession,
+    opened: OpenedStore,
     shown: Shown | undefined,
   ) {
-    this.#parts = parts
-    this.#core = parts.core
-    this.#shown = shown
-    const { announce, environment } = parts
+    const { announce, apart, core, environment } = given
     const { connection } = environment
     const hasSay = choice.network === 'unmetered' && connection !== undefined
     this.#consent = new Consent(choice.download, hasSay ? { connection, announce } : undefined)
-    if (choice.download !== 'auto' || hasSay) parts.mayDownload = (...wanted) => this.#mayDownload(...wanted)
+    const mayDownload: Parts['mayDownload'] = (...wanted) => this.#mayDownload(...wanted)
+    this.#parts = {
+      ...given,
+      choose: manifest => choice.choose(core, manifest, { lookups: this.#preparing.count.atLast, apart }),
+      ...((choice.download !== 'auto' || hasSay) && { mayDownload }),
+    }
     this.#scheme = scheme
-    this.#choice = choice
-    this.#basis = basis
-    this.#now = next
+    this.#preparing = new Preparing(this.#parts, choice, this.#consent)
+    this.#shown = shown
+    this.#phase = { is: 'beginning', now: new StatefulSession(this.#parts, opened) }
   }
 
   /** `scheme` answers until a state does, which is made once it pays. */
@@ -113,20 +95,22 @@ export class ChoosingSession implements Session {
     scheme: StatelessScheme,
     choice: Choice,
   ): Promise<ChoosingSession> {
-    const basis: Basis = { lookups: 0, apart: given.apart }
-    const parts = { ...given, choose: (manifest: Manifest) => choice.choose(given.core, manifest, basis) }
     const opening = Shown.open(given)
     try {
-      const next = await StatefulSession.withStore(parts)
-      return new ChoosingSession(parts, scheme, choice, basis, next, await opening)
+      const opened = await storeOf(given)
+      return new ChoosingSession(given, scheme, choice, opened, await opening)
     } catch (error) {
       await (await opening)?.close()
       throw error
     }
   }
 
+  get #now(): StatelessSession | StatefulSession {
+    return this.#phase.now
+  }
+
   get #isScript(): boolean {
-    return this.#core.kind === 'script'
+    return this.#parts.core.kind === 'script'
   }
 
   get dead(): boolean {
@@ -170,60 +154,62 @@ export class ChoosingSession implements Session {
     try {
       return await call(now)
     } catch (error) {
-      if (error instanceof ClosedError && this.#now !== now) return await call(this.#now)
+      const isSame = () => this.#now === now
       if (isUnoffered(error)) {
-        if (this.#now === now) await this.#goOn(error, signal)
-        return await call(this.#now)
-      }
-      if (!isRefusal(error)) throw error
-      await abortable(this.#goingBack, signal).catch(cause => {
-        if (signal?.aborted || this.#now === now) throw cause
-      })
-      if (this.#now === now && this.#due !== 'needed') throw error
+        if (isSame()) await this.#goOn(error, signal)
+      } else if (isRefusal(error)) {
+        await abortable(this.#back, signal).catch(cause => {
+          if (signal?.aborted || isSame()) throw cause
+        })
+        if (isSame() && this.#phase.is !== 'needed') throw error
+      } else if (!(error instanceof ClosedError) || isSame()) throw error
       return await call(this.#now)
     }
   }
 
+  /** Settles when the map has gone back to lookups without a state, or could not. */
+  get #back(): Promise<void> {
+    if (this.#phase.is === 'with') return this.#phase.back
+    return (this.#phase.is === 'leaving' && this.#work?.done) || Promise.resolve()
+  }
+
   /** With the state, as a new map would. Throws `unoffered` if there can be none. */
   async #goOn(unoffered: unknown, signal: AbortSignal | undefined): Promise<void> {
-    if (this.#next === undefined || this.#isScript) throw unoffered
-    this.#due = 'needed'
-    if (this.#preparing === undefined) this.#prepareBy(this.#prepare(false))
-    await abortable(this.#preparing!, signal).catch(cause => {
+    if (this.#phase.is !== 'without' || this.#isScript) throw unoffered
+    this.#enter({ ...this.#phase, due: 'needed' })
+    const work = this.#work ?? this.#prepareNext(false)
+    await abortable(work!.done, signal).catch(cause => {
       throw cause instanceof CalledOff ? unoffered : cause
     })
   }
 
   async reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
-    if (this.#next === undefined) return await this.#now.reset(onProgress, signal)
-    this.#calledOff.abort()
-    this.#calledOff = new AbortController()
-    const before = Promise.allSettled([this.#preparing])
+    if (this.#phase.is !== 'without') return await this.#now.reset(onProgress, signal)
+    this.#work?.callOff()
+    const before = Promise.allSettled([this.#work?.done])
     const anew = before.then(() =>
       scoped([signal, this.#closing.signal], signal => this.#beginAnew(onProgress, signal)),
     )
-    this.#prepareBy(anew)
-    await anew
+    await this.#beside(() => anew).done
   }
 
   async prepare(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted()
     this.#consent.demand()
-    this.#allowed = Number.POSITIVE_INFINITY
-    this.#listeners.add(onProgress)
+    this.#preparing.listeners.add(onProgress)
     try {
       for (;;) {
         if (this.#closing.signal.aborted) throw new ClosedError()
-        if (this.#preparing === undefined && this.#next === undefined) break
+        const work = this.#work ?? this.#prepareNext(true, signal)
+        if (work === undefined) break
         try {
-          if (this.#preparing === undefined) this.#prepareBy(this.#prepare(true, signal))
-          await abortable(this.#preparing!, signal)
+          await abortable(work.done, signal)
         } catch (error) {
           if (!(error instanceof CalledOff)) throw error
         }
       }
     } finally {
-      this.#listeners.delete(onProgress)
+      this.#preparing.listeners.delete(onProgress)
       this.#considerSoon()
     }
     await this.#now.prepare(onProgress, signal)
@@ -232,12 +218,13 @@ export class ChoosingSession implements Session {
   /** reset() must not use what was half-made before either: a new state takes its place, and then the lookups. */
   async #beginAnew(onProgress: OnProgress, signal: AbortSignal): Promise<void> {
     await this.#now.reset(onProgress, signal)
-    const next = this.#next // none, if it took over meanwhile and was reset just now
-    if (next === undefined) return
+    const phase = this.#phase
+    if (phase.is !== 'without') return // it took over meanwhile, and was reset just now
+    const { next } = phase
     if (next.storage === 'memory' || (await next.stored()) === undefined) return
-    await abortable(this.#equip(), signal)
+    await this.#preparing.equip(next, signal)
     await next.reset(onProgress, signal)
-    if (!this.#isBehind(next)) this.#takeOver(next)
+    if (!isBehind(phase)) this.#takeOver(phase)
   }
 
   close(): Promise<void> {
@@ -247,21 +234,23 @@ export class ChoosingSession implements Session {
   }
 
   async #end(): Promise<void> {
-    await Promise.allSettled([this.#next?.close(), this.#preparing]) // may wait for another tab
-    await Promise.all([this.#next?.close(), this.#before, this.#now.close(), this.#shown?.close()])
+    const next = () => this.#phase.is === 'without' && this.#phase.next.close()
+    await Promise.allSettled([next(), this.#work?.done]) // may wait for another tab
+    await Promise.all([next(), this.#before, this.#now.close(), this.#shown?.close()])
   }
 
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    const stateful = this.#now as StatefulSession
+    if (this.#phase.is !== 'beginning') return
+    const { now: stateful } = this.#phase
     const stored = await stateful.stored()
     const seen = newer(stored?.manifest, this.#shown?.place)
-    this.#due = stored && 'unfinished'
+    let due: Without['due'] = stored && 'unfinished'
     if (stored?.stage === 'whole' && !this.#isScript) {
       if (await this.#beginsWithStored(stateful, progress, signal)) {
-        if (isBefore(stateful.manifest, seen)) await this.#giveWay(seen) // lookups without a state have gone further
+        if (isBefore(stateful.manifest, seen)) await this.#giveWay(stateful, seen) // lookups without a state have gone further
         return this.#assertSuccession(seen, this.#now)
       }
-      this.#due = 'outdated'
+      due = 'outdated'
     }
     const stateless = this.#stateless(seen)
     try {
@@ -269,20 +258,19 @@ export class ChoosingSession implements Session {
     } catch (error) {
       await stateless.close()
       if (!(error instanceof UnsupportedError)) throw error
-      this.#due = 'needed'
-      await this.#beginWith(stateful, progress, signal)
+      this.#enter({ is: 'needed', now: stateful })
+      await this.#preparing.begin(stateful, progress, signal)
       return this.#assertSuccession(seen, stateful)
     }
-    this.#now = stateless
-    this.#next = stateful
+    this.#enter({ is: 'without', now: stateless, next: stateful, due })
     this.#considerSoon()
   }
 
-  /** Whether the stored state answers. Not if it takes a download over which the app has a say: it is asked behind the lookups. */
+  /** Whether the stored state answers. Not if it takes a download over which the app has a say: it is asked beside the lookups. */
   async #beginsWithStored(stateful: StatefulSession, progress: ProgressMeter, signal: AbortSignal): Promise<boolean> {
     try {
-      await this.#beginWith(stateful, progress, signal)
-      this.#begun = true
+      await this.#preparing.begin(stateful, progress, signal)
+      this.#enter({ is: 'with', now: stateful, back: Promise.resolve() })
       return true
     } catch (error) {
       if (!isRefusal(error)) throw error
@@ -290,10 +278,9 @@ export class ChoosingSession implements Session {
     }
   }
 
-  /** A copy of the parts: it keeps its core. */
   #stateless(remembered: Place | undefined): StatelessSession {
     const shared = { onEnded: () => this.#lookedUp(), onShown: (at: Place) => this.#shown?.note(at), remembered }
-    return new StatelessSession({ ...this.#parts, core: this.#core }, this.#scheme, shared)
+    return new StatelessSession(this.#parts, this.#scheme, shared)
   }
 
   listen(): void {
@@ -302,7 +289,7 @@ export class ChoosingSession implements Session {
   }
 
   #lookedUp(): void {
-    this.#ended++
+    this.#preparing.count.ended++
     this.#considerSoon()
   }
 
@@ -316,23 +303,24 @@ export class ChoosingSession implements Session {
   }
 
   #consider(): void {
-    const { manifest } = this.#now
     this.#consent.look()
-    if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined || this.#isScript) return
-    if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
-    if (this.#listeners.size > 0) return // prepare() begins it, which asks nobody
-    if (this.#due === undefined && !this.#choice.pays(this.#core, manifest, this.#ended, this.#basis.apart)) return
-    this.#prepareBy(this.#prepare(false))
+    if (this.#phase.is !== 'without' || this.#work !== undefined || this.#isScript) return
+    if (this.#closing.signal.aborted || this.dead) return
+    if (this.#preparing.isDue(this.#phase)) this.#prepareNext(false)
   }
 
-  #prepareBy(work: Promise<void>): void {
+  /** Begins `work`. Its signal aborts when reset() calls it off. */
+  #beside(work: (calledOff: AbortSignal) => Promise<void>): Work {
+    const callingOff = new AbortController()
+    const own = { done: work(callingOff.signal), callOff: () => callingOff.abort() }
     const over = () => {
-      if (this.#preparing !== work) return
-      this.#preparing = undefined
+      if (this.#work !== own) return
+      this.#work = undefined
       this.#consider() // lookups have ended meanwhile
     }
-    this.#preparing = work
-    work.then(over, over)
+    this.#work = own
+    own.done.then(over, over)
+    return own
   }
 
   /**
@@ -342,150 +330,75 @@ export class ChoosingSession implements Session {
   async #mayDownload(mode: string, manifest: Manifest, signal: AbortSignal): Promise<void> {
     const offer = { mode, bytes: downloadBytes(manifest) }
     if (this.#consent.allows(offer.bytes)) return
-    if (this.#next !== undefined) {
-      if (offer.bytes <= this.#allowed) return
-      this.#allowed = offer.bytes
-      return await this.#consent.ask({ ...this.#offer(), ...offer }, signal)
+    const phase = this.#phase
+    if (phase.is === 'without') {
+      if (this.#consent.covers(offer.bytes)) return
+      return await this.#consent.askToPrepare({ ...this.#preparing.offer(phase), ...offer }, signal)
     }
-    if (this.#due === 'needed') return await this.#consent.ask({ ...offer, reason: 'needed' }, signal)
-    if (this.#begun && this.#preparing === undefined) this.#giveWay(this.#now.manifest).catch(() => {})
+    if (phase.is === 'needed') return await this.#consent.ask({ ...offer, reason: 'needed' }, signal)
+    if (phase.is === 'with' && this.#work === undefined) this.#giveWay(phase.now, phase.now.manifest).catch(() => {})
     throw refusalOf(offer)
   }
 
-  async #giveWay(seen: Place | undefined): Promise<void> {
-    this.#goingBack = this.#goBack(seen)
-    this.#prepareBy(this.#goingBack)
-    await this.#goingBack
+  // ---- from one phase to another ---------------------------------------------------------------------
+
+  #enter(phase: Phase): void {
+    const isNew = phase.now !== this.#now
+    this.#phase = phase
+    if (isNew && this.#listens) phase.now.listen()
+  }
+
+  /** Prepares the state; undefined: none is to take over. `demanded`: by prepare(). */
+  #prepareNext(demanded: boolean, wanted?: AbortSignal): Work | undefined {
+    if (this.#phase.is !== 'without') return undefined
+    const phase = { ...this.#phase, due: this.#phase.due ?? (demanded ? 'unfinished' : undefined) }
+    this.#enter(phase)
+    const takeOver = () => this.#takeOver(phase)
+    return this.#beside(calledOff => {
+      const enders = [wanted, this.#closing.signal, calledOff]
+      return this.#preparing.prepare(phase, demanded, enders, takeOver)
+    })
+  }
+
+  /** Throws SignatureError. */
+  #takeOver({ now, next }: Without): void {
+    this.#assertSuccession(now.manifest, next)
+    this.#before = now.giveWay(next)
+    this.#enter({ is: 'with', now: next, back: Promise.resolve() })
+    this.#parts.announce({ type: 'prepared' })
+    this.#parts.announce({ type: 'mode', mode: next.mode })
+  }
+
+  /** Begins to go back. Calls that the state refuses wait for that. */
+  #giveWay(now: StatefulSession, seen: Place | undefined): Promise<void> {
+    const { done: back } = this.#beside(() => this.#goBack(now, seen))
+    this.#enter({ is: 'with', now, back })
+    return back
   }
 
   /** From the state to lookups without one. Rejects if these cannot begin, or if the store cannot be opened again. */
-  async #goBack(seen: Place | undefined): Promise<void> {
-    const stateful = this.#now
+  async #goBack(stateful: StatefulSession, seen: Place | undefined): Promise<void> {
     const stateless = this.#stateless(seen)
     try {
       await stateless.begin(new ProgressMeter(this.#parts.onProgress), this.#closing.signal)
     } catch (error) {
       await stateless.close()
       if (!(error instanceof UnsupportedError)) throw error // the next call tries again
-      this.#due = 'needed' // whoever needs the download asks the app
+      this.#enter({ is: 'needed', now: stateful })
       return
     }
-    this.#now = stateless
-    this.#begun = false
-    if (this.#listens) stateless.listen()
+    this.#enter({ is: 'leaving', now: stateless })
     this.#parts.announce({ type: 'mode', mode: stateless.mode })
     const { generation, epoch } = stateless.manifest!
     if (epoch !== stateful.manifest?.epoch) this.#parts.announce({ type: 'updated', generation, epoch })
     await stateful.close()
-    this.#next = await StatefulSession.withStore(this.#parts)
-    this.#due = 'outdated'
-  }
-
-  /** Begins the state's session, with a core that can make hints. */
-  async #beginWith(session: StatefulSession, progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    await abortable(this.#equip(), signal)
-    await session.begin(progress, signal)
-  }
-
-  /**
-   * Loads the core for hints, once: handles of one instance must not meet another. If that instance has crashed, no state
-   * is made any more. No lookup waits for the download.
-   */
-  async #equip(): Promise<void> {
-    this.#hints ??= this.#choice.loadHints().catch(error => {
-      this.#hints = undefined
-      throw error
-    })
-    this.#parts.core = await this.#hints
-  }
-
-  /**
-   * Makes the state, and says what becomes of it. A failed preparation is retried after twice as many lookups. One that the line ends
-   * goes on when the line is another. `demanded`: by prepare(). Throws CalledOff.
-   */
-  async #prepare(demanded: boolean, wanted?: AbortSignal): Promise<void> {
-    if (demanded) this.#due ??= 'unfinished'
-    this.#basis.lookups = this.#ended
-    this.#notBefore = 2 * this.#ended + 1 // if it fails
-    const metered = new AbortController()
-    await scoped([wanted, this.#closing.signal, this.#calledOff.signal, metered.signal], async signal => {
-      let begun = false
-      let withdraw = () => {}
-      try {
-        if (!demanded) {
-          const offer = this.#offer()
-          this.#allowed = offer.bytes
-          await this.#consent.ask(offer, signal)
-          withdraw = this.#consent.whenMetered(offer.bytes, () => {
-            if (this.#allowed !== Number.POSITIVE_INFINITY) metered.abort()
-          })
-        }
-        this.#parts.announce({ type: 'preparing' })
-        begun = true
-        await this.#makeNext(signal)
-      } catch (error) {
-        if (metered.signal.aborted) this.#notBefore = this.#ended
-        else this.#announceFailure(signal.aborted ? undefined : error, begun)
-        throw signal.aborted ? new CalledOff() : error
-      } finally {
-        withdraw()
-      }
-    })
-  }
-
-  async #makeNext(signal: AbortSignal): Promise<void> {
-    const next = this.#next!
-    const tellCallers = (progress: Progress) => {
-      for (const listener of this.#listeners) listener(progress)
-    }
-    const progress = new ProgressMeter(this.#parts.onProgress, tellCallers)
-    await this.#beginWith(next, progress, signal)
-    if (this.#isBehind(next)) await next.sync(signal)
-    if (this.#isBehind(next)) {
-      throw new ServersDisagreeError('the servers show an older epoch than before; try again later')
-    }
-    signal.throwIfAborted()
-    progress.phase('ready')
-    this.#takeOver(next)
-  }
-
-  #offer(): DownloadOffer {
-    const manifest = this.#now.manifest!
-    const { name: mode } = this.#parts.choose(manifest)
-    const reason = this.#due ?? (this.#choice.pays(this.#core, manifest, 0, this.#basis.apart) ? 'small' : 'lookups')
-    return { mode, bytes: downloadBytes(manifest), reason }
-  }
-
-  /** Not if the app has said no before it began: it knows. */
-  #announceFailure(cause: unknown, begun: boolean): void {
-    if (!begun && isRefusal(cause) && cause.cause === undefined) return
-    const error = cause === undefined || cause instanceof KeyhushError ? cause : new InternalError(cause)
-    const retryAfterLookups = this.#consent.refused ? undefined : Math.max(0, this.#notBefore - this.#ended)
-    this.#parts.announce({ type: 'preparing-failed', error, retryAfterLookups })
-  }
-
-  /** Throws SignatureError. */
-  #takeOver(next: StatefulSession): void {
-    this.#assertSuccession(this.#now.manifest, next)
-    this.#before = this.#now instanceof StatelessSession ? this.#now.giveWay(next) : this.#now.close()
-    this.#now = next
-    this.#next = undefined
-    this.#begun = true
-    this.#due = undefined
-    if (this.#listens) next.listen()
-    this.#parts.announce({ type: 'prepared' })
-    this.#parts.announce({ type: 'mode', mode: next.mode })
+    const next = await StatefulSession.withStore(this.#parts)
+    this.#enter({ is: 'without', now: stateless, next, due: 'outdated' })
   }
 
   /** Throws SignatureError if the state's session is at an epoch that must not follow the one shown. */
   #assertSuccession(shown: Place | undefined, { manifest }: Session): void {
     if (manifest !== undefined && shown !== undefined) this.#parts.publisher?.checkSuccession(shown, manifest)
-  }
-
-  /** A map never goes back to an older epoch. */
-  #isBehind({ manifest }: StatefulSession): boolean {
-    const shown = this.#now.manifest
-    return manifest !== undefined && shown !== undefined && compareEpochs(manifest, shown) < 0
   }
 }
 

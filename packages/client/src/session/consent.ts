@@ -41,6 +41,8 @@ export class Consent {
   /** undefined: any will do */
   readonly #line: Line | undefined
   #refused: boolean
+  /** bytes that a preparation may download: the database may have grown since the app was asked */
+  #granted = 0
   /** answers the question that stands */
   #demand = () => {}
   /** ends the wait for the line, if there is one and it is not metered */
@@ -89,11 +91,22 @@ export class Consent {
     throw refusalOf(offer)
   }
 
-  /** Calls `listener` when a download of so many bytes must not go on by itself. Returns how to end that. */
+  /** The same, before a preparation of so many bytes. */
+  async askToPrepare(offer: DownloadOffer, signal: AbortSignal): Promise<void> {
+    this.#granted = offer.bytes
+    await this.ask(offer, signal)
+  }
+
+  /** Whether the preparation that was asked for last, or demanded, may download so many bytes. */
+  covers(bytes: number): boolean {
+    return bytes <= this.#granted
+  }
+
+  /** Calls `listener` when a preparation of so many bytes must not go on by itself. Returns how to end that. */
   whenMetered(bytes: number, listener: () => void): () => void {
     if (this.#line === undefined || bytes <= UNASKED_BYTES) return () => {}
     return this.#line.connection.whenChanged(() => {
-      if (this.#isMetered) listener()
+      if (this.#isMetered && this.#granted !== Number.POSITIVE_INFINITY) listener()
     })
   }
 
@@ -123,6 +136,7 @@ export class Consent {
   /** The app demands the download. */
   demand(): void {
     this.#refused = this.#download === 'never'
+    this.#granted = Number.POSITIVE_INFINITY
     this.#demand()
   }
 }

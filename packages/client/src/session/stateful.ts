@@ -2,7 +2,7 @@
 // and the lock is kept until then, so that the next lookup waits for neither.
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
-import type { Mode } from '@keyhush/wasm/client'
+import type { Core, Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
 import { REPLACED_A_CALL, SLOW_MS } from '../base/constants.js'
 import {
@@ -34,7 +34,7 @@ import { type Asked, stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
 import { current, follow } from '../state/restoring.js'
 import { sweepRows } from '../state/sweeping.js'
-import { isMoved, openStorage } from '../store/storage.js'
+import { isMoved, type OpenedStore, openStorage } from '../store/storage.js'
 import { isRefusal } from './consent.js'
 import { followEvents } from './events.js'
 import { Queue } from './queue.js'
@@ -46,6 +46,12 @@ export interface Stored {
   readonly stage: 'partial' | 'whole'
   /** undefined: it cannot be read any more */
   readonly manifest: Manifest | undefined
+}
+
+/** Where a state of these servers is, or will be. */
+export function storeOf(parts: Omit<Parts, 'choose'>): Promise<OpenedStore> {
+  const { environment, servers, apart, atLeast, preference, announce } = parts
+  return openStorage(environment, identityOf(servers, apart, atLeast), preference, announce)
 }
 
 export class StatefulSession implements Session {
@@ -64,8 +70,9 @@ export class StatefulSession implements Session {
   /** lookups that hints had left when their successors were begun last */
   readonly #renewals = new WeakMap<Hint, number>()
 
-  private constructor(machine: Machine) {
-    const { environment, servers, apart, atLeast } = machine.parts
+  constructor(parts: Parts, opened: OpenedStore) {
+    const { environment, servers, apart, atLeast } = parts
+    const machine = new Machine(parts, opened)
     this.#machine = machine
     this.#admission = new Admission(machine)
     this.#rebuilding = new Rebuilding(machine, this.#ending.signal)
@@ -74,7 +81,7 @@ export class StatefulSession implements Session {
         return machine.durable
       },
       waitsForLock: (waits: boolean) => {
-        machine.parts.stats.waitingForTab += waits ? 1 : -1
+        parts.stats.waitingForTab += waits ? 1 : -1
       },
       tidy: () => machine.freeRetired(),
       rest: (isWaitedFor: () => boolean) => this.#rest(isWaitedFor),
@@ -84,9 +91,7 @@ export class StatefulSession implements Session {
   }
 
   static async withStore(parts: Parts): Promise<StatefulSession> {
-    const { environment, servers, apart, atLeast, preference, announce } = parts
-    const opened = await openStorage(environment, identityOf(servers, apart, atLeast), preference, announce)
-    return new StatefulSession(new Machine(parts, opened))
+    return new StatefulSession(parts, await storeOf(parts))
   }
 
   get dead(): boolean {
@@ -232,6 +237,11 @@ export class StatefulSession implements Session {
   }
 
   // ---- opening -------------------------------------------------------------------------------------
+
+  /** Before it begins: with a core that can make hints. */
+  equip(core: Core): void {
+    this.#machine.equip(core)
+  }
 
   /** What the store has of these servers, before anything is done about it. `whole`: or condemned. */
   async stored(): Promise<Stored | undefined> {

@@ -95,7 +95,6 @@ interface Condemned {
 const NONE: Phase = { is: 'none' }
 
 export class Machine {
-  readonly parts: Parts
   /** the servers, each with a meter for one kind of traffic */
   readonly downloads: Links
   readonly lookups: Links
@@ -106,6 +105,7 @@ export class Machine {
   /** the storing of the last effect */
   settling: Promise<void> = Promise.resolve()
   readonly #lag: Lag
+  #parts: Parts
   #opened: OpenedStore
   #store: StateStore
   #storage: StorageKind
@@ -125,7 +125,7 @@ export class Machine {
   #failures = 0
 
   constructor(parts: Parts, opened: OpenedStore) {
-    this.parts = parts
+    this.#parts = parts
     const { servers, environment, stats } = parts
     this.downloads = linksOf(servers, environment, stats.standing, stats.offline)
     this.lookups = linksOf(servers, environment, stats.standing, stats.online)
@@ -137,6 +137,10 @@ export class Machine {
   }
 
   // ---- what there is ---------------------------------------------------------------------------------
+
+  get parts(): Parts {
+    return this.#parts
+  }
 
   get phase(): Phase {
     return this.#phase
@@ -190,6 +194,11 @@ export class Machine {
   }
 
   // ---- from one to another ---------------------------------------------------------------------------
+
+  /** From now on with this core. Nothing of the one before may be in use. */
+  equip(core: Core): void {
+    this.#parts = { ...this.#parts, core }
+  }
 
   /** Takes a hint that the store has too. */
   adopt(hint: Hint, journalBytes: number): void {
