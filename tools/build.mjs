@@ -1,9 +1,11 @@
 // Builds: WebAssembly, TypeScript, the SDK in one file, the page, the demo's databases. Each is a cached step.
-import { join } from 'node:path'
+import { copyFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { buildPointproofs, pointproofsOutputs } from './build-pointproofs.mjs'
 import { buildWasm, wasmOutputs } from './build-wasm.mjs'
 import { npm } from './machine.mjs'
+import { published } from './release/packages.mjs'
 import { cachedStep, report, root, runPackage, step } from './steps.mjs'
 
 export const tsc = 'typescript/bin/tsc'
@@ -27,6 +29,9 @@ export async function build() {
   const { dataIsReady, prepareData } = await importDemo()
   if (!(await dataIsReady())) await step('Building the databases of the demo', () => prepareData(report))
 }
+
+/** Every package is published with both licences. */
+const licences = published(root).flatMap(folder => ['MIT', 'APACHE'].map(name => `${folder}/LICENSE-${name}`))
 
 /** What the page and the servers need. */
 export async function buildProduct() {
@@ -56,9 +61,13 @@ export async function buildProduct() {
         'packages/wasm/dist',
         'server/dist',
         'demo/build',
+        ...licences,
       ],
     },
-    () => runPackage(tsc, ['-b', 'demo', 'packages/client/tsconfig.node.json', 'packages/react-native']),
+    async () => {
+      await runPackage(tsc, ['-b', 'demo', 'packages/client/tsconfig.node.json', 'packages/react-native'])
+      for (const licence of licences) copyFileSync(join(root, basename(licence)), join(root, licence))
+    },
   )
   await cachedStep(
     'one-file',
