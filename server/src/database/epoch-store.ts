@@ -41,7 +41,7 @@ const OPENINGS = 'openings/'
 const TRANSCRIPT = 'transcript/'
 
 /** What a store is begun with. */
-export interface FirstEpoch extends KnownManifest {
+interface FirstEpoch extends KnownManifest {
   /** empty: keyless */
   readonly directory: Uint8Array
   /** the update list that led there, for clients that are one epoch behind */
@@ -64,13 +64,8 @@ interface MadeEpoch extends KnownManifest {
   readonly oldest: number
 }
 
-/** An epoch's worth of changes to the store. */
-export interface EpochChanges extends MadeEpoch {
-  readonly list: Uint8Array
-}
-
 /** A generation's first epoch, made here of the one before. */
-export interface GenerationChanges extends MadeEpoch {
+interface MadeGeneration extends MadeEpoch {
   /** empty: keyless */
   readonly directory: Uint8Array
   /** of the last epoch of the generation before, whose blocks are still answered */
@@ -149,7 +144,7 @@ export class EpochStore {
   }
 
   /** Begins a generation whose chunks are staged. The old generation's chunks must be of its last epoch. */
-  async begin(changes: GenerationChanges): Promise<boolean> {
+  async begin(changes: MadeGeneration): Promise<boolean> {
     const { epoch, generation } = changes.manifest
     const before = await this.head()
     if (before?.epoch !== epoch - 1) return false
@@ -204,7 +199,7 @@ export class EpochStore {
   }
 
   /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile, or is about to. */
-  async append(changes: EpochChanges): Promise<boolean> {
+  async append(changes: MadeEpoch & { readonly list: Uint8Array }): Promise<boolean> {
     const { oldest, list } = changes
     const { epoch } = changes.manifest
     const before = await this.head()

@@ -9,8 +9,7 @@ import type { Storage } from '../storage/storage.js'
 import { Announcements, SIGNED } from './announcements.js'
 import type { Answered, StoredEpoch } from './answered.js'
 import type { EpochStore } from './epoch-store.js'
-import { infoOf, type KnownManifest } from './epochs.js'
-import type { Generation } from './generation.js'
+import { infoOf } from './epochs.js'
 import type { History } from './history.js'
 import { checkPartitions, loadNewest } from './loading.js'
 import { nextOfList } from './next-epoch.js'
@@ -106,7 +105,16 @@ export class Following {
     if (next === undefined || list === undefined || next.manifest.generation !== manifest.generation) {
       return this.#takeGeneration()
     }
-    const directoryBytes = await advance(store.location, generation, next, list, () => answered.begun())
+    const { core, database, blocks } = generation
+    const after = layoutOf(core, next.manifest)
+    const drafted = await nextOfList(generation, list, after).finally(() => after.free())
+    await drafted.write(() => answered.begun())
+    checkPartitions(store.location, database, next.manifest)
+    const { handle, bytes: directoryBytes = new Uint8Array(), hash } = drafted.made.directory ?? {}
+    if (!hasFields(next.manifest, directoryFields(core, handle, directoryBytes, blocks, hash))) {
+      const { epoch } = next.manifest
+      throw new DatasetError(store.location, `expected the directory of epoch ${epoch}, got another; begin a new store`)
+    }
     return { epoch: generation.epochOf(next, directoryBytes), previous: newest, generation, until: 0 }
   }
 
@@ -117,28 +125,4 @@ export class Following {
     const isOld = head.old?.epoch === answered.newest.manifest.epoch
     return { ...loaded, until: isOld ? head.old.until : 0 }
   }
-}
-
-/** What a list makes of the newest epoch. `begun` is called when the core begins to write. Returns the bytes of the directory. */
-async function advance(
-  location: string,
-  generation: Generation,
-  { manifest }: KnownManifest,
-  list: Uint8Array,
-  begun: () => void,
-): Promise<Uint8Array> {
-  const { core, database, blocks } = generation
-  const after = layoutOf(core, manifest)
-  const next = await nextOfList(generation, list, after).finally(() => after.free())
-  await next.write(begun)
-  next.free()
-  checkPartitions(location, database, manifest)
-  const { directory } = next.made
-  if (directory === undefined) return new Uint8Array()
-  generation.directory?.free()
-  generation.directory = directory.handle
-  if (hasFields(manifest, directoryFields(core, directory.handle, directory.bytes, blocks, directory.hash))) {
-    return directory.bytes
-  }
-  throw new DatasetError(location, `expected the directory of epoch ${manifest.epoch}, got another; begin a new store`)
 }

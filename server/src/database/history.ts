@@ -6,6 +6,7 @@ import type { Core } from '@keyhush/wasm'
 import { readingFrom } from '../base/errors.js'
 import type { EpochStore } from './epoch-store.js'
 import { type Blob, slicedBlob } from './epochs.js'
+import { newQueue } from './queue.js'
 
 /** Manifests in memory have no more bytes. */
 const MOST_BYTES = 16 * 1024 * 1024
@@ -20,7 +21,7 @@ const READS_AT_ONCE = 4
 export class History {
   readonly #core: Core
   readonly #store: EpochStore
-  readonly #reads = new Turnstile(READS_AT_ONCE)
+  readonly #reads = newQueue(READS_AT_ONCE)
   /** what became of each epoch that the store has */
   readonly #statuses = new Map<number, EpochStatus>()
   readonly #lists = new Map<string, { readonly epoch: number; readonly bytes: number }>()
@@ -36,7 +37,7 @@ export class History {
     const known = this.#manifests.get(epoch)
     if (known !== undefined) return known.read
     if (!this.#statuses.has(epoch)) return Promise.resolve(undefined)
-    const read = this.#reads.through(() => this.#store.manifest(epoch))
+    const read = this.#reads(() => this.#store.manifest(epoch))
     const entry = { read, bytes: 0 }
     this.#manifests.set(epoch, entry)
     const keep = (bytes: Uint8Array | undefined) => {
@@ -89,7 +90,7 @@ export class History {
     const known = this.#lists.get(hash)
     if (known === undefined) return undefined
     const { epoch, bytes } = known
-    return slicedBlob(bytes, (first, last) => this.#reads.through(() => this.#store.lists.slice(epoch, first, last)))
+    return slicedBlob(bytes, (first, last) => this.#reads(() => this.#store.lists.slice(epoch, first, last)))
   }
 
   /** Notes an epoch that the store has. */
@@ -128,28 +129,5 @@ export class History {
         }
       }
     })
-  }
-}
-
-/** Lets so many through at once. The others wait, in the order in which they came. */
-class Turnstile {
-  readonly #most: number
-  readonly #waiting: (() => void)[] = []
-  #through = 0
-
-  constructor(most: number) {
-    this.#most = most
-  }
-
-  async through<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#through < this.#most) this.#through++
-    else await new Promise<void>(resolve => this.#waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = this.#waiting.shift()
-      if (next === undefined) this.#through--
-      else next()
-    }
   }
 }

@@ -18,7 +18,6 @@ import { gathered, Pace } from '../base/pace.js'
 import { Refusal } from '../base/refusal.js'
 import type { Generation } from './generation.js'
 import { type Operations, refuse } from './operations.js'
-import type { Readers } from './readers.js'
 
 /** The directory of the next epoch. */
 interface NextDirectory {
@@ -78,23 +77,28 @@ export async function nextOfList(now: Generation, list: Uint8Array, after: Layou
 
 export class NextEpoch {
   readonly made: Drafted
-  readonly #readers: Readers
+  readonly #generation: Generation
   readonly #parts: readonly Part[]
   readonly #pace: Pace
 
-  constructor(made: Drafted, readers: Readers, parts: readonly Part[], pace: Pace) {
+  constructor(made: Drafted, generation: Generation, parts: readonly Part[], pace: Pace) {
     this.made = made
-    this.#readers = readers
+    this.#generation = generation
     this.#parts = parts
     this.#pace = pace
   }
 
-  /** Writes it. `begun` is called when the newest epoch becomes the core's previous one: from then on there is no way back. */
+  /** Writes it, once. `begun` is called when the newest epoch becomes the core's previous one: from then on there is no way back. */
   async write(begun: () => void): Promise<void> {
     await this.#run(() => {
       begun()
       for (const { write, database } of this.#parts) write.begin(database)
     })
+    for (const { write } of this.#parts) write.free()
+    const { directory } = this.made
+    if (directory === undefined) return
+    this.#generation.directory?.free()
+    this.#generation.directory = directory.handle
   }
 
   /** After this `write` cannot fail. Throws the core's `layout` error, and then nothing has changed. */
@@ -118,15 +122,10 @@ export class NextEpoch {
       while (left.length > 0 && !this.#pace.isOver)
     }
     while (left.length > 0) {
-      if (beginning !== undefined || left[0]!.write.alone) await this.#readers.exclusively(alone)
+      if (beginning !== undefined || left[0]!.write.alone) await this.#generation.readers.exclusively(alone)
       else step()
       await this.#pace.turn()
     }
-  }
-
-  /** Gives back what only writing needs. The directory is the caller's. */
-  free(): void {
-    for (const { write } of this.#parts) write.free()
   }
 }
 
@@ -136,7 +135,7 @@ async function drafted(
   pace: Pace,
   begin: () => Promise<void> = async () => {},
 ): Promise<NextEpoch> {
-  const { database, blocks, directory, readers } = now
+  const { database, blocks, directory } = now
   const parts: Part[] = []
   let next: ServerDirectoryHandle | undefined
   let isOpen = true // `draft`
@@ -160,7 +159,7 @@ async function drafted(
       made = { handle, bytes, hash: directoryHash! }
       if (blocks !== undefined) parts.push({ write: await bringing(now, handle, blocks, pace), database: blocks })
     }
-    const epoch = new NextEpoch({ directory: made, list, listHash, changed }, readers, parts, pace)
+    const epoch = new NextEpoch({ directory: made, list, listHash, changed }, now, parts, pace)
     await epoch.makeReady()
     return epoch
   } catch (error) {

@@ -135,10 +135,6 @@ export class Publishing {
     await next.write(() => answered.begun())
     const { core, database, blocks } = generation
     const { list: changes, listHash, changed, directory } = next.made
-    if (directory !== undefined) {
-      generation.directory?.free()
-      generation.directory = directory.handle
-    }
     const directoryBytes = directory?.bytes ?? new Uint8Array()
     let list = changes
     let { pointproofs }: Pick<Manifest, 'pointproofs'> = manifest
@@ -155,7 +151,6 @@ export class Publishing {
       pointproofs,
       oneServerHint: undefined,
     })
-    next.free()
     const { known, oneServer } = await withHint(generation, manifest, unhinted, preparing.answers)
     const epoch = generation.epochOf(known, directoryBytes)
     epoch.oneServer = oneServer

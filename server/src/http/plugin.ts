@@ -1,6 +1,7 @@
 // One database as a Fastify plugin: the routes of docs/protocol.md under whatever prefix it is registered with, as
 // often as there are databases. CORS, logging and the reply to unknown paths are the app's; `createServer` has them.
 
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { Manifest } from '@keyhush/protocol'
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import type { Epochs } from '../database/epochs.js'
@@ -27,7 +28,6 @@ import { instantRoute } from './routes/instant.js'
 import { manifestRoute } from './routes/manifest.js'
 import { oneServerRoute } from './routes/one-server.js'
 import { publishRoutes } from './routes/publish.js'
-import type { Routes } from './routes/types.js'
 
 /** One of the databases of a server, and who may publish into it. */
 export interface MountedDataset {
@@ -92,7 +92,7 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   takeBodies(app, options.bodies ?? new Unsent().watch(app))
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
 
-  const routes = app as unknown as Routes
+  const routes = app.withTypeProvider<TypeBoxTypeProvider>()
   manifestRoute(routes, surroundings)
   const { instant, oneServer, proved } = options.computations ?? ownComputations(app, trapped)
   infoRoute(routes, epochs, updatable, { instant: instant !== undefined, oneServer: oneServer !== undefined })

@@ -68,10 +68,9 @@ interface Together {
   readonly taken: Taken[]
 }
 
-export class InstantLookups implements Source {
+/** In its queue are those whose queries are not all taken; `waiting` counts queries. */
+export class InstantLookups extends Requests<Entry> implements Source {
   readonly #wake: (core: Core) => void
-  /** in its queue are those whose queries are not all taken */
-  readonly #requests: Requests<Entry>
   #passes = 0
   /** for how many queries the next pass waits, and until when */
   #gathering = { queries: 0, until: 0 }
@@ -79,13 +78,8 @@ export class InstantLookups implements Source {
 
   /** `wake`: called when there may be a pass to begin */
   constructor({ waiting = DEFAULT_WAITING }: InstantOptions, wake: (core: Core) => void) {
-    this.#requests = new Requests(waiting, ({ request, taken }) => request.count - taken, FULL)
+    super(waiting, ({ request, taken }) => request.count - taken, FULL)
     this.#wake = wake
-  }
-
-  /** Queries that wait. */
-  get waiting(): number {
-    return this.#requests.queue.weight
   }
 
   /** Passes under way. */
@@ -96,19 +90,15 @@ export class InstantLookups implements Source {
   /** Lets a request wait for its passes. Throws an `instant_full` Refusal if there is no room for it. */
   submit(request: InstantRequest): Waiting {
     const begun = { request, network: request.network, taken: 0, answered: 0 }
-    const waiting = this.#requests.add(settles => ({ ...settles, ...begun, answers: [] }))
+    const waiting = this.add(settles => ({ ...settles, ...begun, answers: [] }))
     this.#wake(request.epochs.newest.shared().core)
     return waiting
   }
 
   /** From now on nothing is taken on. What waits is answered. */
-  async close(): Promise<void> {
-    await this.#requests.close()
+  override async close(): Promise<void> {
+    await super.close()
     clearTimeout(this.#timer)
-  }
-
-  stop(): void {
-    this.#requests.stop()
   }
 
   /** The next pass. */
@@ -130,7 +120,7 @@ export class InstantLookups implements Source {
     const { waiting } = this
     const left = this.#gathering.until - performance.now()
     if (waiting === 0 || waiting >= this.#gathering.queries || left <= 0) return false
-    const { core } = this.#requests.queue.inTurn()[0]!.request.epochs.newest.shared()
+    const { core } = this.queue.inTurn()[0]!.request.epochs.newest.shared()
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
       this.#wake(core)
@@ -143,12 +133,12 @@ export class InstantLookups implements Source {
     let database: SharedDatabase | undefined
     let first: number | undefined
     const taken: Taken[] = []
-    for (const entry of this.#requests.queue.inTurn()) {
+    for (const entry of this.queue.inTurn()) {
       const { epochs, of, generation, epoch, queries, count, servers, vectors } = entry.request
       const found = epochs.find(generation, epoch)
       const shared = found && sharedOf(found, of)
       if (shared === undefined) {
-        this.#requests.drop(entry, epochUnknown(epochs.newest.manifest))
+        this.drop(entry, epochUnknown(epochs.newest.manifest))
         continue
       }
       if (!shared.readers.open) {
@@ -166,8 +156,8 @@ export class InstantLookups implements Source {
         const query = queries.subarray(number * bytes, (number + 1) * bytes)
         taken.push({ entry, number, query, kind: Number(shared.previous) + 2 * Number(vectors) })
       }
-      if (entry.taken === count) this.#requests.queue.remove(entry)
-      this.#requests.queue.served(entry)
+      if (entry.taken === count) this.queue.remove(entry)
+      this.queue.served(entry)
       if (taken.length === PASS_QUERIES) break
     }
     return database === undefined ? undefined : { database, servers: first!, taken }
@@ -230,7 +220,7 @@ export class InstantLookups implements Source {
 
   /** An error of the core with a code concerns these queries. Any other ends all passes. */
   #giveUp(taken: readonly Taken[], error: unknown): void {
-    for (const { entry } of taken) this.#requests.drop(entry, error as Error)
+    for (const { entry } of taken) this.drop(entry, error as Error)
     if (isFatal(error)) throw error
   }
 }

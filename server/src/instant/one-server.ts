@@ -29,17 +29,12 @@ interface Entry extends Settles {
 const DEFAULT_WAITING = 64
 const FULL = 'too many lookups are waiting; try again later'
 
-export class OneServerLookups {
-  readonly #requests: Requests<Entry>
+/** `waiting` counts queries, those that are being answered too. */
+export class OneServerLookups extends Requests<Entry> {
   #answering = 0
 
   constructor({ waiting = DEFAULT_WAITING }: OneServerOptions = {}) {
-    this.#requests = new Requests(waiting, ({ request, answers }) => request.count - answers.length, FULL)
-  }
-
-  /** Queries that wait, and those that are being answered. */
-  get waiting(): number {
-    return this.#requests.queue.weight
+    super(waiting, ({ request, answers }) => request.count - answers.length, FULL)
   }
 
   /** Queries that threads are answering. */
@@ -49,28 +44,23 @@ export class OneServerLookups {
 
   /** Lets a request wait for its turns. Throws an `instant_full` Refusal if there is no room for it. */
   submit(request: OneServerRequest): Waiting {
-    this.#requests.assertOpen()
+    this.assertOpen()
     const { epochs, generation, epoch, network } = request
     if (epochs.find(generation, epoch)?.oneServer?.ready !== true) throw notPrepared(epochs)
-    const waiting = this.#requests.add(settles => ({ ...settles, request, network, answers: [], asked: false }))
+    const waiting = this.add(settles => ({ ...settles, request, network, answers: [], asked: false }))
     this.#wake()
     return waiting
   }
 
-  /** From now on nothing is taken on. What waits is answered. */
-  close(): Promise<void> {
-    return this.#requests.close()
-  }
-
   /** Gives each free thread the next query for its epoch. */
   #wake(): void {
-    for (const entry of this.#requests.queue.inTurn()) {
+    for (const entry of this.queue.inTurn()) {
       if (entry.asked) continue
       const { epochs, generation, epoch } = entry.request
       const found = epochs.find(generation, epoch)
       const prepared = found?.oneServer
-      if (found === undefined) this.#requests.drop(entry, epochUnknown(epochs.newest.manifest))
-      else if (prepared?.ready !== true) this.#requests.drop(entry, notPrepared(epochs))
+      if (found === undefined) this.drop(entry, epochUnknown(epochs.newest.manifest))
+      else if (prepared?.ready !== true) this.drop(entry, notPrepared(epochs))
       else if (!prepared.busy) void this.#answer(entry, prepared)
     }
   }
@@ -80,17 +70,17 @@ export class OneServerLookups {
     const bytes = queries.length / count
     const number = entry.answers.length
     entry.asked = true
-    this.#requests.queue.served(entry)
+    this.queue.served(entry)
     this.#answering += 1
     try {
       entry.answers.push(await prepared.answer(of, queries.subarray(number * bytes, (number + 1) * bytes)))
       if (entry.answers.length === count) {
-        this.#requests.queue.remove(entry)
+        this.queue.remove(entry)
         entry.resolve(Buffer.concat(entry.answers))
       }
     } catch (error) {
       const isLost = isFatal(error) // its epoch is answered no more, or another thread is to take its place
-      this.#requests.drop(entry, isLost ? notPrepared(entry.request.epochs) : (error as Error))
+      this.drop(entry, isLost ? notPrepared(entry.request.epochs) : (error as Error))
     } finally {
       entry.asked = false
       this.#answering -= 1

@@ -13,19 +13,15 @@ interface Entry extends Settles {
   readonly network: string
 }
 
-export class ProvedAnswers {
+/** `waiting` counts records of answers. */
+export class ProvedAnswers extends Requests<Entry> {
   readonly #most: number
-  readonly #requests = new Requests<Entry>(MOST_ENTRIES, ({ unproved }) => unproved.entries, FULL)
   #proving = 0
 
   /** Proves so many at a time. */
   constructor(most: number) {
+    super(MOST_ENTRIES, ({ unproved }) => unproved.entries, FULL)
     this.#most = most
-  }
-
-  /** Records of answers that wait. */
-  get waiting(): number {
-    return this.#requests.queue.weight
   }
 
   /** Answers that threads are proving. */
@@ -35,18 +31,13 @@ export class ProvedAnswers {
 
   /** Lets an answer wait for a thread. Throws an `instant_full` Refusal if there is no room for it. */
   submit(unproved: Unproved, network: string): Waiting {
-    const waiting = this.#requests.add(settles => ({ ...settles, unproved, network }))
+    const waiting = this.add(settles => ({ ...settles, unproved, network }))
     this.#wake()
     return waiting
   }
 
-  /** From now on nothing is taken on. What waits is proved. */
-  close(): Promise<void> {
-    return this.#requests.close()
-  }
-
   #wake(): void {
-    const { queue } = this.#requests
+    const { queue } = this
     while (this.#proving < this.#most) {
       const [entry] = queue.inTurn()
       if (entry === undefined) return

@@ -16,9 +16,9 @@ export interface Settles {
   reject(error: Error): void
 }
 
-export class Requests<T extends Waiter & Settles> {
+export abstract class Requests<T extends Waiter & Settles> {
   /** of those that wait */
-  readonly queue: FairQueue<T>
+  protected readonly queue: FairQueue<T>
   readonly #whenFull: string
   /** of those that are still to be answered */
   readonly #replies = new Set<Promise<unknown>>()
@@ -26,18 +26,23 @@ export class Requests<T extends Waiter & Settles> {
   #closed: Refusal | undefined
 
   /** Has room for so much, as `weigh` has it. `whenFull`: what clients are told when there is none. */
-  constructor(most: number, weigh: (request: T) => number, whenFull: string) {
+  protected constructor(most: number, weigh: (request: T) => number, whenFull: string) {
     this.queue = new FairQueue(most, weigh)
     this.#whenFull = whenFull
   }
 
+  /** What waits, weighed. */
+  get waiting(): number {
+    return this.queue.weight
+  }
+
   /** Throws a Refusal if nothing is taken on any more. */
-  assertOpen(): void {
+  protected assertOpen(): void {
     if (this.#closed !== undefined) throw this.#closed
   }
 
   /** Lets a request wait. Throws an `instant_full` Refusal if there is no room for it. */
-  add(requestOf: (settles: Settles) => T): Waiting {
+  protected add(requestOf: (settles: Settles) => T): Waiting {
     this.assertOpen()
     let request: T | undefined
     const answers = new Promise<Uint8Array>((resolve, reject) => {
@@ -52,7 +57,7 @@ export class Requests<T extends Waiter & Settles> {
     return { answers, cancel: () => this.drop(request!, new Refusal('not_ready', 'the client has hung up')) }
   }
 
-  drop(request: T, error: Error): void {
+  protected drop(request: T, error: Error): void {
     this.queue.remove(request)
     request.reject(error)
   }

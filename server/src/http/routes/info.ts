@@ -1,6 +1,6 @@
 // GET /v1/info: which epochs this server answers, their signatures, and what it offers.
 
-import { FORMAT, hasInstant, hasOneServer, type Info, proofsOf, SUITE_PARITIES, toHex } from '@keyhush/protocol'
+import { FORMAT, hasInstant, hasOneServer, proofsOf, SUITE_PARITIES, toHex } from '@keyhush/protocol'
 import { InfoSchema } from '@keyhush/protocol/schemas'
 import { SOFTWARE } from '../../base/version.js'
 import type { Epochs } from '../../database/epochs.js'
@@ -14,7 +14,7 @@ export function infoRoute(
   computes: { readonly instant: boolean; readonly oneServer: boolean },
 ): void {
   app.get('/v1/info', { schema: { response: { 200: InfoSchema } } }, async (_request, reply) => {
-    const info: Info = {
+    return reply.header('cache-control', 'no-store').send({
       format: FORMAT,
       software: SOFTWARE,
       database: toHex(epochs.databaseId),
@@ -31,7 +31,6 @@ export function infoRoute(
         history: updatable?.history ?? 0,
       },
       signatures: updatable?.signed.list() ?? [],
-    }
-    return reply.header('cache-control', 'no-store').send(info as never)
+    })
   })
 }

@@ -44,7 +44,7 @@ export function publishRoutes(
   app.get(`${EPOCHS}/:epoch([^]+)`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
     const status = updatable.status(numberOf(request.params.epoch))
     if (status === undefined) throw epochUnknown(updatable.newest.manifest)
-    return reply.header('cache-control', 'no-store').send(status as never)
+    return reply.header('cache-control', 'no-store').send(status)
   })
 
   updatable.onFailure = trapped
@@ -65,7 +65,7 @@ export function publishRoutes(
     try {
       const isLate = (request.query as { late?: unknown }).late === '1'
       const status = await updatable.publish(bytesOf(request.body), verified.get(request), isLate)
-      return await reply.header('cache-control', 'no-store').send(status as never)
+      return await reply.header('cache-control', 'no-store').send(status)
     } catch (error) {
       if (isTrap(error)) trapped(error)
       throw error
@@ -83,7 +83,7 @@ export function publishRoutes(
     const signature = readSignature(bytesOf(request.body))
     checkKey(fromHex(signature.publicKey), publisherKeys)
     await updatable.addSignature(signature)
-    return reply.header('cache-control', 'no-store').send(signature as never)
+    return reply.header('cache-control', 'no-store').send(signature)
   })
 }
 
