@@ -29,7 +29,7 @@ const long = [
     'package/reproducible.all',
     'site.all',
     ...['ends-in-time', 'following', 'killed-anywhere', 'mutants.all'].map(name => `world/following/${name}`),
-    'world/living/every-turn',
+    'world/living/every-tick',
     'world/living/living',
     'world/living/mutants.all',
     'world/state/every-step',

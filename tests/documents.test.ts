@@ -164,6 +164,25 @@ test('no use in rust-core closes a circle of files', () => {
   expect(arrowsOf(core).length).toBeGreaterThan(150)
 })
 
+// Two things of one name are read as one: a type has its name alone in its package. Entries may re-export it.
+test.each(['packages/protocol/src', 'packages/wasm/src', 'packages/client/src', 'server/src', 'demo/src'])(
+  'no two files of %s declare a type of one name',
+  folder => {
+    const declaredIn = new Map<string, string[]>()
+    for (const file of files(folder)) {
+      const declared = readFileSync(join(root, file), 'utf8').matchAll(
+        /^(?:export )?(?:abstract )?(?:class|interface|type) (\w+)/gm,
+      )
+      for (const [, name] of declared) declaredIn.set(name!, [...(declaredIn.get(name!) ?? []), file])
+    }
+    expect(declaredIn.size).toBeGreaterThan(5)
+    const twice = [...declaredIn].filter(([, all]) => all.length > 1)
+    expect(twice.map(([name, all]) => `${name} is declared in ${all.join(' and ')}: name each by what it is`)).toEqual(
+      [],
+    )
+  },
+)
+
 test('docs/CONTRIBUTING.md has a row that begins in each door of docs/ARCHITECTURE.md', () => {
   const begins = [...contributing.matchAll(/^\| [^|]* \| ([^|]*) \|/gm)].map(([, where]) => where!).join('\n')
   const doors = [...rows.values()].filter(({ what }) => what.includes('Door')).map(({ folder }) => folder)

@@ -75,7 +75,7 @@ const layoutOptions = () => [
   counted('--expires <seconds>', 'when the manifest expires, in seconds since 1970 (default: never)', seconds),
   new Option(
     '--one-server',
-    'experimental: make the hint for lookups with one server, without a download; needs --expires (docs/operations/one-server.md)',
+    'experimental: make the public hint for lookups with one server, without a download; needs --expires (docs/operations/one-server.md)',
   ),
   new Option('--succeeds <file>', 'manifest that this generation follows, as GET /v1/manifest returns it'),
   new Option('--name <name>', 'name that the database id is derived from (default: the data)'),
@@ -188,7 +188,7 @@ program
   .option('--variable', 'values differ in length (default: all have the same)')
   .option('--partitions <q>', 'number of partitions (default: chosen)', wholeNumber)
   .addOption(packOption())
-  .option('--batch <n>', 'records in one lookup (default: 1)', wholeNumber)
+  .option('--queries <n>', 'queries of a lookup (default: 1)', wholeNumber)
   .option('--servers <n>', `operators that run a server, 1 to ${MAX_SERVERS}`, ranged(1, MAX_SERVERS), 2)
   .option('--lookups-per-day <n>', 'lookups of one client (default: 20)', wholeNumber)
   .option('--changes-per-day <n>', 'records that change, in one epoch a day (default: 0)', wholeNumber)

@@ -5,6 +5,7 @@ export { VERSION } from './base/version.js'
 export { saying } from './commands/progress.js'
 export { blobPath, manifestPath, proofPath } from './dataset/directory.js'
 export type {
+  ChangedRows,
   DatasetProofs,
   Dated,
   Folding,
@@ -14,7 +15,6 @@ export type {
   ProvedEpoch,
   ProvingOptions,
   RowProofs,
-  Rows,
   StoredProofs,
   Unproved,
 } from './dataset/proof-kinds.js'

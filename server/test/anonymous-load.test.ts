@@ -36,7 +36,7 @@ test('a signature that the server has already is not sent to listeners again', a
 /** A database with tags, of records of a byte: the longest query is 64 · 65 536 offsets and a claim, 8 MiB and 120 bytes. */
 async function smallRecords() {
   const updatable = await opened(await storageOf('a.bin', pseudoRandom(2000), { recordBytes: 1, proofs: 'tags' }))
-  const longest = 40 + 2 * updatable.newest.manifest.maxBatch * 65_536 + 80
+  const longest = 40 + 2 * updatable.newest.manifest.maxQueries * 65_536 + 80
   return { ...(await listening({ datasets: [{ updatable }] })), longest }
 }
 

@@ -2,7 +2,7 @@
 
 import crypto from 'node:crypto'
 import { syncBuiltinESMExports } from 'node:module'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import { parseEvent, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
@@ -31,7 +31,7 @@ describe('what a server answers can be downloaded', () => {
       return [toHex(manifest.directoryHash), ...partitionHashes(manifest)]
     })
     for (const hash of new Set(hashes)) {
-      await nextTurn() // the writer's
+      await nextTask() // the writer's
       const reply = await app.inject(`/v1/blobs/${hash}`)
       // In slices a batch may be written between two requests: then nothing of the older epoch is listed any more.
       const isListed = updatable.answerable().some(({ manifest }) => {
@@ -67,7 +67,7 @@ describe('what a server answers can be downloaded', () => {
 
   test('also while a batch is being written', async () => {
     const before = slice.milliseconds
-    slice.milliseconds = 0 // a turn for others after every step
+    slice.milliseconds = 0 // a pause after every step
     onTestFinished(() => void Object.assign(slice, { milliseconds: before }))
     const updatable = await keyed()
     const app = await running({ datasets: [{ updatable }] })

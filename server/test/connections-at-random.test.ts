@@ -3,7 +3,7 @@
 
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import { HEADER_BYTES } from '@keyhush/protocol'
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
@@ -81,13 +81,13 @@ test('connections that do anything leave nothing behind', async () => {
     for (const { piece, share, waits } of sent) {
       if (socket.destroyed) break
       socket.write(piece.slice(0, Math.ceil(share * piece.length)), 'latin1')
-      if (waits) await nextTurn()
+      if (waits) await nextTask()
     }
     if (end === 'reset') socket.resetAndDestroy()
     else if (end === 'destroy') socket.destroy()
     else {
       if (end === 'half') socket.end().resume()
-      for (let turn = 0; turn < 50 && !socket.destroyed; turn++) await nextTurn()
+      for (let task = 0; task < 50 && !socket.destroyed; task++) await nextTask()
       socket.resetAndDestroy()
     }
     await closed

@@ -2,7 +2,7 @@
 
 import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import { EVENT_BYTES } from '@keyhush/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { slice } from '../dist/base/pace.js'
@@ -12,7 +12,7 @@ import { batchOn } from './updatable-helpers.js'
 const STREAMS = 30
 const EVENTS = 'GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n'
 
-/** A server whose slices are as short as can be, with streams, and in which turn of the loop each line was told. */
+/** A server whose slices are as short as can be, with streams, and in which task of the loop each line was told. */
 async function listened() {
   const usual = slice.milliseconds
   slice.milliseconds = 0
@@ -20,14 +20,14 @@ async function listened() {
   const { port } = await served({ updatable })
   for (let i = 0; i < STREAMS; i++) await exchanged(port, EVENTS, /"epoch":1/)
   const toldIn: number[] = []
-  let [turn, isOver] = [0, false]
+  let [task, isOver] = [0, false]
   const { push } = Readable.prototype
   const spy = vi.spyOn(Readable.prototype, 'push').mockImplementation(function (
     this: Readable,
     chunk: unknown,
     ...more
   ) {
-    if (!(this instanceof Socket) && (chunk as Buffer | null)?.length === EVENT_BYTES) toldIn.push(turn)
+    if (!(this instanceof Socket) && (chunk as Buffer | null)?.length === EVENT_BYTES) toldIn.push(task)
     return push.call(this, chunk, ...more)
   })
   onTestFinished(() => {
@@ -36,7 +36,7 @@ async function listened() {
     isOver = true
   })
   void (async () => {
-    for (; !isOver; turn++) await nextTurn()
+    for (; !isOver; task++) await nextTask()
   })()
   return { updatable, toldIn }
 }
@@ -54,7 +54,7 @@ test('heartbeats are spread over their interval, and each stream has one in it',
   const { toldIn } = await listened()
   for (let second = 1; second <= 15; second++) {
     vi.advanceTimersByTime(1000)
-    for (let turn = 0; turn < STREAMS; turn++) await nextTurn()
+    for (let task = 0; task < STREAMS; task++) await nextTask()
     expect(toldIn.length).toBe((second * STREAMS) / 15)
   }
 })

@@ -1,7 +1,7 @@
 // A new generation (docs/protocol.md): what it is made of, what is answered meanwhile and afterwards, and what is
 // refused. That a crash leaves the old generation or the new one is durability.test.ts's.
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import { type Batch, decodeManifests, type Manifest, toHex, withClaim } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
@@ -183,7 +183,7 @@ describe('a new generation', () => {
     const old = [recordAt(updatable, previous, 0), recordAt(updatable, newest, 0)]
     let turns = 0
     const making = begin(updatable).then(() => true)
-    while (!(await Promise.race([making, nextTurn(false)]))) {
+    while (!(await Promise.race([making, nextTask(false)]))) {
       if (updatable.newest.manifest.epoch === 2) expect(recordAt(updatable, previous, 0)).toEqual(old[0])
       expect(recordAt(updatable, newest, 0)).toEqual(old[1])
       turns++
@@ -331,7 +331,7 @@ test('a full batch is taken by a generation that has grown, though the first one
   const added = Array(3000).fill({ op: 'add', value })
   await updatable.publish(batchOn(updatable, added, { encoding: 'hex' }))
   const { manifest } = updatable.newest
-  expect([manifest.partitions, manifest.partitionRecords, manifest.maxBatch]).toEqual([3016, 1, 64])
+  expect([manifest.partitions, manifest.partitionRecords, manifest.maxQueries]).toEqual([3016, 1, 64])
   const payload = withClaim(queryAt(manifest, 0, 64), {
     ...{ databaseId: manifest.databaseId, hintId: pseudoRandom(16), version: 1, requestHash: pseudoRandom(32) },
   })

@@ -343,7 +343,7 @@ describe('POST /v1/answer', () => {
     expect((await post(app, queryAt(dataset.manifest, 1, 63))).statusCode).toBe(200)
     expect((await post(app, queryAt(dataset.manifest, 1, 63, 'tags'))).statusCode).toBe(200)
     for (const proofs of ['merkle', 'tags'] as const) {
-      const reply = await post(app, queryAt({ ...dataset.manifest, maxBatch: 64 }, 1, 64, proofs))
+      const reply = await post(app, queryAt({ ...dataset.manifest, maxQueries: 64 }, 1, 64, proofs))
       expectError(reply, 'bad_request')
       expect(reply.json().message).toBe('count: expected at most 63, got 64')
     }

@@ -199,9 +199,9 @@ describe('an instant lookup', () => {
     expect(statuses).toEqual([200, 200, 429])
     expect((await post(app, queryAt(dataset.manifest, 0), '/v1/answer')).statusCode).toBe(429)
     const [two] = lookup(dataset.manifest, [0, 1]).bodies as [Buffer]
-    const batches = await running({ datasets: [{ dataset }], rateLimit: 21 })
-    expect((await post(batches, two)).statusCode).toBe(200)
-    expect((await post(batches, body)).statusCode).toBe(429)
+    const twice = await running({ datasets: [{ dataset }], rateLimit: 21 })
+    expect((await post(twice, two)).statusCode).toBe(200)
+    expect((await post(twice, body)).statusCode).toBe(429)
   })
 })
 

@@ -39,7 +39,7 @@ test.each([
 
 test('what a reply had reserved is given back when its connection was hung up on', async () => {
   const dataset = await builtDataset('a.bin', pseudoRandom(32 * 65_536), { recordBytes: 65_536, proofs: 'tags' })
-  const query = Buffer.from(queryAt(dataset.manifest, 0, dataset.manifest.maxBatch, 'tags'))
+  const query = Buffer.from(queryAt(dataset.manifest, 0, dataset.manifest.maxQueries, 'tags'))
   const unsent = new Unsent({ total: 64 * MIB })
   const { port, statuses } = await served({ dataset, unsent })
   const head = `POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: ${query.length}\r\n\r\n`

@@ -183,7 +183,7 @@ test('another hint than that of the records is not served', async () => {
   )
   await ready(app)
   expect((await app.inject('/readyz')).json().problems).toEqual(['lookups with one server cannot be answered'])
-  expect(readiness.problems.join()).toMatch(/another hint than the manifest names/)
+  expect(readiness.problems.join()).toMatch(/another public hint than the manifest names/)
   expect(parseInfo((await app.inject('/v1/info')).json()).offers.oneServer).toBe(false)
   expect(codeOf(await post(app, lookup(manifest, [0]).body))).toBe('not_ready')
 })

@@ -59,10 +59,10 @@ test('plan lists the modes that suit the number of servers, and an instant looku
 
 test('JSON is what the core computes', async () => {
   const core = await loadCore()
-  const all = ['--keyed', '--variable', '--batch', '3', '--lookups-per-day', '4', '--changes-per-day', '5']
+  const all = ['--keyed', '--variable', '--queries', '3', '--lookups-per-day', '4', '--changes-per-day', '5']
   const more = ['--memory', '6', '--uplink', '7', '--downlink', '8', '--json']
   const workload = {
-    ...{ records: 1000, valueBytes: 30, keyed: true, variable: true, batch: 3, lookupsPerDay: 4, changesPerDay: 5 },
+    ...{ records: 1000, valueBytes: 30, keyed: true, variable: true, queries: 3, lookupsPerDay: 4, changesPerDay: 5 },
     ...{ memoryBytes: 6_000_000, uplinkKbit: 7, downlinkKbit: 8 },
   }
   expect(JSON.parse((await plan(...small, ...all, ...more)).stdout)).toEqual(core.plan(workload))
@@ -83,7 +83,7 @@ test('what cannot be is refused in a sentence', async () => {
     [['--records', '0', '--value-bytes', '32'], /at least a byte/],
     [['--records', '1000000', '--value-bytes', '32', '--partitions', '1'], /records a partition/],
     [['--records', '5000000000', '--value-bytes', '1'], /partitions|records/],
-    [[...small, '--batch', '65'], /a batch has 1 to 64 queries/],
+    [[...small, '--queries', '65'], /a lookup has 1 to 64 queries/],
     [[...small, '--downlink', '0'], /at least 1 kbit/],
   ] as const) {
     const { code, stdout, stderr } = await plan(...args)

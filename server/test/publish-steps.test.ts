@@ -3,7 +3,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import { decodeBatch, decodeManifest, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
@@ -301,7 +301,7 @@ test('two publishers at once, with one record or two, part no servers, and a run
     const world = await World.begin(dataset, 3, [PUBLISHER])
     const other = n % 2 === 0 ? world.record : new PublisherRecord()
     world.pause = async () => {
-      for (let turns = draw(6); turns > 0; turns--) await nextTurn()
+      for (let turns = draw(6); turns > 0; turns--) await nextTask()
     }
     const outcomes = await Promise.all([outcomeOf(world.run('edit')), outcomeOf(world.run('other', undefined, other))])
     for (const outcome of outcomes)

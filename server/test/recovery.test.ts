@@ -170,15 +170,15 @@ describe('a server that is exported from', () => {
   test.each([
     [1, 2],
     [2, 4],
-  ])('may make %i epochs meanwhile', async (turns, exported) => {
+  ])('may make %i epochs meanwhile', async (rounds, exported) => {
     const updatable = await changed()
     const { url } = await listening({ datasets: [{ updatable }] })
     let turned = false
     const asked = async () => {
       if (turned) return
       turned = true
-      for (let turn = 0; turn < turns; turn++) {
-        await publish(updatable, [edit('one', `later ${turn}`)])
+      for (let round = 0; round < rounds; round++) {
+        await publish(updatable, [edit('one', `later ${round}`)])
         await updatable.addSignature(signatureOf(updatable))
       }
     }

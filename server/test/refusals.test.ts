@@ -209,7 +209,11 @@ const CASES: Record<string, readonly Case[]> = {
     ['another Q, of that length', w => answer(changed(query(w), 32, 1).subarray(0, 42)), BAD],
     ['a count of more than follow', w => answer(changed(query(w), 36, 2)), BAD],
     ['count 0', w => answer(changed(query(w), 36, 0).subarray(0, 40)), BAD],
-    ['more queries than a batch', w => answer(queryAt({ ...w.updatable.newest.manifest, maxBatch: 65 }, 0, 65)), BAD],
+    [
+      'more queries than a lookup has',
+      w => answer(queryAt({ ...w.updatable.newest.manifest, maxQueries: 65 }, 0, 65)),
+      BAD,
+    ],
     ['reserved bytes', w => answer(changed(query(w), 38, 1)), BAD],
     ['an offset of M', w => answer(queryAt(w.updatable.newest.manifest, 1)), BAD],
     ['a byte too many', w => answer(Buffer.concat([query(w), Buffer.alloc(1)])), BAD],

@@ -226,8 +226,8 @@ thoroughly(
     expect((await app.inject('/readyz')).statusCode).toBe(200)
     await left(leaving)
     const publishing = writer.publish(batchOn(writer, [add('four')]))
-    await expect.poll(() => queryStore(url, 'SELECT wanted FROM schema.turn')).toEqual([{ wanted: 2 }])
-    await queryStore(url, `UPDATE schema.turn SET wanted_at = wanted_at - interval '1 hour'`)
+    await expect.poll(() => queryStore(url, 'SELECT wanted FROM schema.announcement')).toEqual([{ wanted: 2 }])
+    await queryStore(url, `UPDATE schema.announcement SET wanted_at = wanted_at - interval '1 hour'`)
     await publishing
     await showing(writer, 2)
     expect([writer.newest.manifest.epoch, slow.newest.manifest.epoch]).toEqual([2, 1])
@@ -249,7 +249,7 @@ test('a store that has gone back, as after a failover, is not served on: process
     each => new Promise<string>(resolve => (each.onFailure = ({ message }) => resolve(message))),
   )
   // As a standby that was behind is: what was committed last has never been.
-  const tables = ['entries', 'turn']
+  const tables = ['entries', 'announcement']
   for (const table of tables) await queryStore(url, `CREATE TABLE schema.${table}_then AS TABLE schema.${table}`)
   const lost = batchOn(writer, [add('four')])
   await writer.publish(lost)

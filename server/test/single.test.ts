@@ -91,8 +91,8 @@ describe('a lookup with one server', () => {
       for (let at = 40; at < body.length; at += queryBytes!) body.set(good.subarray(40, 40 + queryBytes!), at)
       return body
     }
-    const limit = Math.min(most!, manifest.maxBatch)
-    expect(limit).toBe(Math.min(64, Math.floor(LIMIT / queryBytes!), manifest.maxBatch))
+    const limit = Math.min(most!, manifest.maxQueries)
+    expect(limit).toBe(Math.min(64, Math.floor(LIMIT / queryBytes!), manifest.maxQueries))
     const faults: [string, Uint8Array, string][] = [
       ['its head alone', good.subarray(0, 40), 'bad_request'],
       ...faultsOf(good),

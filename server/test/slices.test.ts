@@ -1,7 +1,7 @@
 // A batch that takes many slices: between any two of them the epochs that are listed are answered, each by its own manifest's
 // commitments, and a process that dies there leaves the old epoch or the new one.
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import { decodeManifest, toHex } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { blake3 } from '@noble/hashes/blake3.js'
@@ -49,7 +49,7 @@ async function watched(
     if (now !== seen.at(-1)) seen.push(now)
     for (const { generation, epoch } of epochs) look(generation, epoch)
     looks += 1
-    await nextTurn()
+    await nextTask()
   }
   await over
   return { seen, looks }
@@ -70,7 +70,7 @@ test('others have their turn between any two lines of a batch that is read, if t
   const reading = readOperations(await loadCore(), manifest, { encoding: 'utf8', operations }).finally(() => {
     isRead = true
   })
-  for (; !isRead; turns++) await nextTurn()
+  for (; !isRead; turns++) await nextTask()
   await reading
   expect(turns, 'one to find its end, one to parse it').toBeGreaterThanOrEqual(2 * lines)
 })
@@ -90,14 +90,14 @@ describe('between any two slices of a batch', () => {
         else after[index] = value
       }
       plain.set(epoch, after)
-      let turn = 0
+      let looked = 0
       const before = updatable.newest.manifest.contentHashes.slice(0, 32)
       const work = updatable.publish(batchOn(updatable, changes, { encoding: 'hex' }))
       // Whoever downloads need not wait for what is only drafted.
       const partition = bodyOf(updatable, before).then(bytes => toHex(blake3(bytes)))
       const { seen, looks } = await watched(updatable, work, (generation, number) => {
         const { manifest } = updatable.find(generation, number)!
-        const index = (turn++ * 37) % manifest.records
+        const index = (looked++ * 37) % manifest.records
         expect(toHex(recordAt(updatable, manifest, index)), `record ${index} of epoch ${number}`).toBe(
           plain.get(number)![index],
         )
@@ -157,7 +157,7 @@ describe('between any two slices of a batch', () => {
     const storage = await storageOf('a.bin', pseudoRandom(80 * 500), { recordBytes: 500 })
     const updatable = await UpdatableDatabase.open(storage)
     const publishing = updatable.publish(batchOn(updatable, operations(3, 500), { encoding: 'hex' }))
-    await nextTurn()
+    await nextTask()
     await updatable.close()
     const { manifest } = await publishing
     expect((await opened(storage)).newest.manifestHash).toBe(manifest)
@@ -193,7 +193,7 @@ describe('a list that takes several transactions', () => {
     let turns = 0
     let isOver = false
     const counting = (async () => {
-      for (; !isOver; turns++) await nextTurn()
+      for (; !isOver; turns++) await nextTask()
     })()
     const list = await store.lists.read(epoch)
     isOver = true

@@ -26,7 +26,7 @@ const posted = (body: Uint8Array, from = '198.51.100.1') =>
 async function heavy(room?: number, patienceMilliseconds?: number) {
   const dataset = await builtDataset('a.bin', pseudoRandom(32 * 65_536), { recordBytes: 65_536, proofs: 'tags' })
   const { manifest } = dataset
-  const count = manifest.maxBatch
+  const count = manifest.maxQueries
   const bytes = answerBytes(manifest, count, 'tags')
   expect(bytes).toBeGreaterThan(7 * MIB)
   const unsent = new Unsent(room === undefined ? {} : { total: room * bytes, patienceMilliseconds })

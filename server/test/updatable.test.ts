@@ -72,11 +72,11 @@ describe('an epoch', () => {
       const storage = await storageOf('a.bin', records, { recordBytes: 65_536, proofs })
       const updatable = await opened(storage)
       const before = updatable.newest.manifest
-      expect([before.recordBytes, before.partitions, before.maxBatch]).toEqual([65_536, 16, 8])
+      expect([before.recordBytes, before.partitions, before.maxQueries]).toEqual([65_536, 16, 8])
       const added = { op: 'add', value: 'ab'.repeat(65_536) }
       await updatable.publish(batchOn(updatable, [added], { encoding: 'hex' }))
       const { manifest } = updatable.newest
-      expect([manifest.partitions, manifest.maxBatch]).toEqual([17, 8])
+      expect([manifest.partitions, manifest.maxQueries]).toEqual([17, 8])
       for (const each of [updatable, await opened(storage)]) {
         const app = await running({ datasets: [{ updatable: each }] })
         for (const at of [manifest, before]) {
@@ -85,7 +85,7 @@ describe('an epoch', () => {
           const entries = decodeAnswer(at, 8, reply.rawPayload, proofs)
           expect(entries.length).toBe(8 * at.partitions * 65_536)
           expect(entries.at(-1)).toBe(at === before ? 16 : 0xab)
-          const nine = await post(app, '/v1/answer', queryAt({ ...at, maxBatch: 9 }, 0, 9, proofs))
+          const nine = await post(app, '/v1/answer', queryAt({ ...at, maxQueries: 9 }, 0, 9, proofs))
           expect(parseErrorReply(nine.body).message).toMatch(/count: expected at most 8/)
         }
       }

@@ -50,9 +50,9 @@ interface Rate {
 /** How lookups are asked for, and how many of them a request has. */
 export const KINDS = {
   'hints, tags': { clients: 64, lookups: 1 },
-  'hints, tags, batches of 64': { clients: 64, lookups: 64 },
+  'hints, tags, 64 queries each': { clients: 64, lookups: 64 },
   'hints, merkle': { clients: 64, lookups: 1 },
-  'hints, merkle, batches of 64': { clients: 64, lookups: 64 },
+  'hints, merkle, 64 queries each': { clients: 64, lookups: 64 },
   'one server (single)': { clients: 64, lookups: 1 },
   'instant, one worker': { clients: 8, lookups: 1 },
   'hints, Pointproofs': { clients: 8, lookups: 1 },
@@ -116,9 +116,9 @@ async function measure(records: number, seconds: number): Promise<SizeFigures> {
     const random = (proofs: Proofs, count: number) => many(() => questionFor(url, manifest, proofs, count))
     const asked: Partial<Record<Kind, () => Promise<readonly Question[]>>> = {
       'hints, tags': () => random('tags', 1),
-      'hints, tags, batches of 64': () => random('tags', 64),
+      'hints, tags, 64 queries each': () => random('tags', 64),
       'hints, merkle': () => random('merkle', 1),
-      'hints, merkle, batches of 64': () => random('merkle', 64),
+      'hints, merkle, 64 queries each': () => random('merkle', 64),
       'one server (single)': async () =>
         questionsOf(url, await recordLookups({ ...single, lookups: 2 * RECORDED }, RECORDED)),
       'instant, one worker': async () =>

@@ -19,7 +19,7 @@ export interface LookupCosts {
   /** of one server */
   readonly answer: readonly number[]
   readonly recon: readonly number[]
-  /** all that a client computes: query, pending batch, verification, recon, effect */
+  /** all that a client computes: query, pending lookup, verification, recon, effect */
   readonly client: readonly number[]
   /** and both servers */
   readonly all: readonly number[]

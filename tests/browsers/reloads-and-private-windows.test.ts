@@ -59,7 +59,7 @@ await withBrowsers(
       expect(await lookUp(page, [8, 9])).toEqual([8, 9].map(recordAt))
       await page.reload()
       const resumed = await openMap(page, stage.servers, 'preferred')
-      // The batch of the last lookup may be pending: an answer does not wait until its effect is stored.
+      // The last lookup may be pending: an answer does not wait until its effect is stored.
       expect(resumed).toEqual(storage === 'memory' ? events : [expect.stringMatching(/^resumed hint (true|false)$/)])
       expect(await lookUp(page, [9, 10])).toEqual([9, 10].map(recordAt))
     })

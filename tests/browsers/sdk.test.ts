@@ -189,7 +189,7 @@ await withBrowsers(['chromium', 'firefox'], 'in %s', (name, browser) => {
         .flat()
         .filter(exchange => exchange.method === method)
         .map(exchange => exchange.headers)
-      // The length of a POST depends on the batch only.
+      // The length of a POST depends on the number of queries only.
       const constant = headers.map(all => all.filter(([header]) => header.toLowerCase() !== 'content-length'))
       for (const each of constant) expect(each).toEqual(constant[0])
       const names = constant[0]!.map(([header]) => header.toLowerCase())

@@ -65,7 +65,7 @@ async function schedules(kind: Kind, options: { readonly runs: number; readonly 
   await runSchedules(setups[kind], options)
 }
 
-/** Hint A with three effects and a pending batch. */
+/** Hint A with three effects and a pending lookup. */
 async function fill(store: StateStore): Promise<void> {
   await store.begin(A, PARTIAL, DIRECTORY, undefined)
   await store.complete(A.hintId, 0, CHECKPOINT)
@@ -609,10 +609,10 @@ async function contend(servers: Servers, name: string, lookups: number): Promise
   while (got.length < lookups) {
     const { version, pending } = (await store.read())!
     try {
-      // A pending batch of another tab is finished first, unchanged.
-      const batch = pending ?? bytes(`${name} ${version}`, 30)
-      await store.putPending(A.hintId, version, batch)
-      await store.commit(A.hintId, version, batch)
+      // A pending lookup of another tab is finished first, unchanged.
+      const lookup = pending ?? bytes(`${name} ${version}`, 30)
+      await store.putPending(A.hintId, version, lookup)
+      await store.commit(A.hintId, version, lookup)
       if (pending === undefined) got.push(version)
     } catch (error) {
       if ((error as Error).name !== 'StateMovedError') throw error

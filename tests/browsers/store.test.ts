@@ -57,7 +57,7 @@ await withBrowsers(['chromium', 'firefox'], 'IndexedDB in %s', (name, browser) =
       tabs.map((tab, i) => tab.evaluate(name => globalThis.page.storeTests.contend(name, 40), names[i]!)),
     )
     const makers = await page.evaluate(names => globalThis.page.storeTests.endContest(names), names)
-    // Another tab may finish a pending batch first. Then its owner's commit is refused, but the effect is stored.
+    // Another tab may finish a pending lookup first. Then its owner's commit is refused, but the effect is stored.
     got.forEach((versions, i) => {
       for (const version of versions) expect(makers[version]).toBe(names[i])
     })

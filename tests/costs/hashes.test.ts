@@ -51,11 +51,11 @@ test.each([
     ['tags', 2],
   ] as const) {
     const hint = new Hint(layout, database.commitments, database.partitions, new Uint8Array(32), suite)
-    for (const batch of [1, 8]) {
+    for (const queries of [1, 8]) {
       counted.hashes = 0
-      const asked = hint.query(Array(batch).fill(records - 1), new Uint8Array(32).fill(batch))
+      const asked = hint.query(Array(queries).fill(records - 1), new Uint8Array(32).fill(queries))
       hint.recon(asked, database.answer(asked.retrieve, suite), database.answer(asked.refresh, suite))
-      expect(counted.hashes).toBe(core.plan({ records, valueBytes, partitions, batch })[proofs].lookupHashes)
+      expect(counted.hashes).toBe(core.plan({ records, valueBytes, partitions, queries })[proofs].lookupHashes)
     }
   }
 })

@@ -182,9 +182,9 @@ describe.each(kinds)('%s', kind => {
     })
 
     const stored = { checkpoint: [costs.checkpointBytes], pending: [] as number[], effect: [] as number[] }
-    for (const batch of manifest.keyed ? [1, 8] : [1]) {
-      const { lookupBytesUp: up, lookupBytesDown: down, pendingBytes, effectBytes } = costsOf({ ...workload, batch })
-      if (manifest.keyed) await map.getMany([keyOf(0)], { padTo: batch })
+    for (const queries of manifest.keyed ? [1, 8] : [1]) {
+      const { lookupBytesUp: up, lookupBytesDown: down, pendingBytes, effectBytes } = costsOf({ ...workload, queries })
+      if (manifest.keyed) await map.getMany([keyOf(0)], { padTo: queries })
       else await map.at(0)
       expect(client.passed()).toEqual({ up, down, offline: 0 })
       expect(map.stats.lastLookup).toMatchObject({ bytesUp: up, bytesDown: down })
@@ -194,11 +194,11 @@ describe.each(kinds)('%s', kind => {
     await map.close()
     expect(store.lengths).toEqual(stored)
 
-    // The SDK asks for indices one by one; another client may batch them.
-    const batch = 8
-    const query = encodeQuery(manifest, batch, new Uint8Array(vectorBytes(manifest, batch)), kind)
+    // The SDK asks for indices one by one; another client may ask for several at once.
+    const queries = 8
+    const query = encodeQuery(manifest, queries, new Uint8Array(vectorBytes(manifest, queries)), kind)
     await Promise.all(client.urls.map(url => fetch(`${url}/v1/answer`, { method: 'POST', body: query })))
-    const { lookupBytesUp: up, lookupBytesDown: down } = costsOf({ ...workload, batch })
+    const { lookupBytesUp: up, lookupBytesDown: down } = costsOf({ ...workload, queries })
     expect(client.passed()).toEqual({ up, down, offline: 0 })
   })
 
@@ -208,16 +208,16 @@ describe.each(kinds)('%s', kind => {
       const { data, workload } = databases[name]!
       const { map, manifest, passedEach, urls } = await openMeasured(data, kind, { living: true })
       const counters = () => urls.map(url => map.stats.servers.find(({ server }) => server === url)!)
-      const lookUp = async (batch: number) => {
-        if (manifest.keyed) await map.getMany([keyOf(0)], { padTo: batch })
+      const lookUp = async (queries: number) => {
+        if (manifest.keyed) await map.getMany([keyOf(0)], { padTo: queries })
         else await map.at(0)
       }
       await lookUp(1) // with whatever a new hint is registered and confirmed by
       passedEach()
-      for (const batch of manifest.keyed ? [1, 8] : [1]) {
+      for (const queries of manifest.keyed ? [1, 8] : [1]) {
         const before = counters()
-        await lookUp(batch)
-        const costs = costsOf({ ...workload, batch, changesPerDay: 1 })
+        await lookUp(queries)
+        const costs = costsOf({ ...workload, queries, changesPerDay: 1 })
         const [up, down] = [costs.lookupBytesUp / 2, costs.lookupBytesDown / 2]
         const fence = { up: costs.fenceBytesUp, down: costs.fenceBytesDown }
         expect(fence).toEqual({ up: 80, down: 8 })
@@ -240,10 +240,10 @@ describe.each(kinds)('%s', kind => {
     // With tags large enough that the least journal does not decide, and they count.
     const { data, workload } = keyed(kind === 'tags' ? 200_000 : 20_000, 4, false)
     const { map, store, idle } = await openMeasured(data, kind)
-    const batch = 64
-    const { journalBytes, effectBytes, checkpointBytes } = costsOf({ ...workload, batch })
+    const queries = 64
+    const { journalBytes, effectBytes, checkpointBytes } = costsOf({ ...workload, queries })
     while (store.lengths.checkpoint.length < 3) {
-      await map.getMany([], { padTo: batch })
+      await map.getMany([], { padTo: queries })
       await idle()
     }
     expect(store.lengths.checkpoint).toEqual([checkpointBytes, checkpointBytes, checkpointBytes])

@@ -55,16 +55,16 @@ test.each(Object.entries(databases))('%s', async (_, data) => {
     effect: [] as number[],
   }
 
-  for (const batch of manifest.keyed ? [1, 5] : [1]) {
-    if (manifest.keyed) await map.getMany(['key-0'], { padTo: batch })
+  for (const queries of manifest.keyed ? [1, 5] : [1]) {
+    if (manifest.keyed) await map.getMany(['key-0'], { padTo: queries })
     else await map.at(0)
     const query = Math.ceil(q / 8) + 2 * q
     expect(map.stats.lastLookup).toMatchObject({
-      bytesUp: HEADER_BYTES + batch * query,
-      bytesDown: HEADER_BYTES + batch * 2 * recordBytes,
+      bytesUp: HEADER_BYTES + queries * query,
+      bytesDown: HEADER_BYTES + queries * 2 * recordBytes,
     })
-    stored.pending.push(100 + batch * (13 + query))
-    stored.effect.push(68 + batch * (20 + recordBytes))
+    stored.pending.push(100 + queries * (13 + query))
+    stored.effect.push(68 + queries * (20 + recordBytes))
   }
   await map.close()
   expect(store.lengths).toEqual(stored)

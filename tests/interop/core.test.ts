@@ -80,7 +80,7 @@ function live(implementation: Implementation, vector: LookupVector, suite: Suite
   const life = implementation.start(vector.layout, content, hexToBytes(vector.hintEntropy), suite)
   expect(bytesToHex(life.commitments)).toBe(vector.commitments)
   expect(bytesToHex(life.contentHashes)).toBe(vector.contentHashes)
-  for (const { indices, entropy, ...expected } of vector.batches) {
+  for (const { indices, entropy, ...expected } of vector.asked) {
     const { retrieve, refresh, records, name } = life.lookUp(indices, hexToBytes(entropy))
     const inHex = ({ vectors, answer }: typeof retrieve) => ({
       vectors: bytesToHex(vectors),

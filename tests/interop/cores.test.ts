@@ -11,7 +11,7 @@ import { type Layout, split } from './reference/layout.js'
 import { stream } from './vectors.js'
 
 const SIZES = ['records', 'recordBytes', 'partitions', 'partitionRecords', 'blockRecords', 'partitionBytes'] as const
-const INSTANT_SIZES = ['instantRequestBytes', 'instantAnswerBytes', 'instantMaxBatch'] as const
+const INSTANT_SIZES = ['instantRequestBytes', 'instantAnswerBytes', 'instantMaxQueries'] as const
 
 function sizesOf(core: InstantCore, ...numbers: Parameters<InstantCore['layout']>) {
   const layout = core.layout(...numbers)
@@ -155,7 +155,7 @@ describe('a lookup without WebAssembly', () => {
     }
   })
 
-  test('refuses indices, entropy, numbers of servers and batches as WebAssembly does', () => {
+  test('refuses indices, entropy, numbers of servers and of queries as WebAssembly does', () => {
     const layout = { records: 1000, recordBytes: 32, partitions: 16, partitionRecords: 64, blockRecords: 1 }
     const make = (indices: readonly number[], entropyBytes: number, servers: number) =>
       both(core => {

@@ -30,7 +30,7 @@ test('the worked example in docs/protocol.md is what the core makes', async () =
   const manifest: Manifest = {
     ...shape,
     ...{ suite: 1, databaseId: core.databaseId(utf8ToBytes('animals')), generation: 1, epoch: 1, expires: 0 },
-    ...{ maxBatch: 64, blockRecords: 1, directoryBytes: directory.encode().length, updateListBytes: 0 },
+    ...{ maxQueries: 64, blockRecords: 1, directoryBytes: directory.encode().length, updateListBytes: 0 },
     ...{ directoryHash: blake3(directory.encode()), updateListHash: none, previousManifest: none },
     ...{ directoryBlockLog: blockLog, directoryBlockBytes: blockBytes, directorySeed: seed },
     ...{ directoryCommitment: blocks.commitment(0), commitments, contentHashes },

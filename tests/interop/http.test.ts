@@ -54,7 +54,7 @@ describe('the reference client at real servers', () => {
   test.each([
     [1, 'merkle'],
     [2, 'tags'],
-  ] as const)('in suite %d finds every key and no other, in batches', async (suite, proofs) => {
+  ] as const)('in suite %d finds every key and no other, several at a time', async (suite, proofs) => {
     const client = await ReferenceClient.open(...(await startServers({ ...keyed, proofs })), suite)
     await expectAllKeys(keys => client.get(keys.map(utf8ToBytes)))
   })
@@ -73,7 +73,7 @@ describe('the SDK at reference servers', () => {
     await map.close()
   })
 
-  test('finds every key and no other, in batches', async () => {
+  test('finds every key and no other, several at a time', async () => {
     const map = await open({ mode: 'full', servers: await startReferenceServers(keyedDataset(entries)) })
     await expectAllKeys(keys => map.getMany(keys, { padTo: 6 }))
     await map.close()

@@ -17,7 +17,7 @@ import {
 } from './reference/directory.js'
 import { nextGeneration } from './reference/generation.js'
 import { databaseId, fingerprint } from './reference/hash.js'
-import { blocksOf, entryBytes, type Layout, maxBatch, planLayout, type Suite } from './reference/layout.js'
+import { blocksOf, entryBytes, type Layout, maxQueries, planLayout, type Suite } from './reference/layout.js'
 import type { Vectors } from './reference/message.js'
 import { permutations } from './reference/random.js'
 import { Hint } from './reference/scheme.js'
@@ -42,7 +42,7 @@ export interface Implementation {
   directoryCommitment(directory: Uint8Array, records: number): Uint8Array
   /** by one directory block with its padding; throws if it is none, or leads beyond the records */
   indexByBlock(shape: Shape, block: Uint8Array, fingerprint: Uint8Array, records: number): number
-  sizes(layout: Layout, suite: Suite): { entryBytes: number; maxBatch: number }
+  sizes(layout: Layout, suite: Suite): { entryBytes: number; maxQueries: number }
   /** `records`: N·ℓ bytes, with empty slots among them if keyed */
   nextGeneration(before: Layout, records: Uint8Array, keyed: boolean, headroom: number): NextGeneration
   /** the epoch that a batch makes of a database; throws with the number of the `operation` that cannot be */
@@ -92,12 +92,12 @@ export interface Life {
   lookUp(indices: readonly number[], entropy: Uint8Array): Lookup
 }
 
-/** Everything that one batch gave rise to, flat. */
+/** Everything that one lookup gave rise to, flat. */
 export interface Lookup {
   readonly retrieve: Exchange
   readonly refresh: Exchange
   readonly records: Uint8Array
-  /** what the rollback fence knows the batch by */
+  /** what the rollback fence knows it by */
   readonly name: Uint8Array
 }
 
@@ -126,7 +126,7 @@ export const reference: Implementation = {
   },
   directoryCommitment: (bytes, records) => directoryCommitment(decodeDirectory(bytes, records)),
   indexByBlock: ({ seed }, block, print, records) => indexByBlock(seed, block, print, records),
-  sizes: (layout, suite) => ({ entryBytes: entryBytes(layout, suite), maxBatch: maxBatch(layout, suite) }),
+  sizes: (layout, suite) => ({ entryBytes: entryBytes(layout, suite), maxQueries: maxQueries(layout, suite) }),
   nextGeneration(before, records, keyed, headroom) {
     const { layout, directory, records: placed } = nextGeneration(before, records, keyed, headroom)
     return { layout, directory, ...digestsOf(new Database(layout, placed)) }
@@ -159,13 +159,13 @@ export const reference: Implementation = {
       ...digestsOf(database),
       tags: tags.bytes(),
       lookUp(indices, entropy) {
-        const batch = hint.query(indices, entropy)
-        const [retrieved, refreshed] = [database.answer(batch.retrieve, suite), database.answer(batch.refresh, suite)]
+        const lookup = hint.query(indices, entropy)
+        const [retrieved, refreshed] = [database.answer(lookup.retrieve, suite), database.answer(lookup.refresh, suite)]
         return {
-          retrieve: { vectors: flatten(batch.retrieve), answer: concatBytes(...retrieved) },
-          refresh: { vectors: flatten(batch.refresh), answer: concatBytes(...refreshed) },
-          records: concatBytes(...hint.recon(batch, retrieved, refreshed)),
-          name: batch.name,
+          retrieve: { vectors: flatten(lookup.retrieve), answer: concatBytes(...retrieved) },
+          refresh: { vectors: flatten(lookup.refresh), answer: concatBytes(...refreshed) },
+          records: concatBytes(...hint.recon(lookup, retrieved, refreshed)),
+          name: lookup.name,
         }
       },
     }
@@ -197,7 +197,7 @@ export async function wasm(): Promise<Implementation> {
       core.directoryShape(blockLog, blockBytes, seed).index(block, print, records),
     sizes(layout, suite) {
       const handle = layoutHandle(core, layout)
-      return { entryBytes: handle.entryBytes(proofsOf(suite)), maxBatch: handle.maxBatch(proofsOf(suite)) }
+      return { entryBytes: handle.entryBytes(proofsOf(suite)), maxQueries: handle.maxQueries(proofsOf(suite)) }
     },
     nextGeneration(before, content, keyed, headroom) {
       const old = commitDatabase(core, before, content).handle
@@ -264,7 +264,7 @@ export async function wasm(): Promise<Implementation> {
           }
           const retrieve = ask(0, client.retrieveVectors())
           const refresh = ask(1, client.refreshVectors())
-          const name = client.batchName()
+          const name = client.pendingName()
           return { retrieve, refresh, records: client.recon(), name }
         },
       }

@@ -130,7 +130,7 @@ test('core and reference agree on shapes, and on which there are', () => {
       expect(core.oneServerSizes({ records, recordBytes })).toMatchObject({
         ...{ requestBytes: request, answerBytes: answer, hintBytes: hint },
         ...{ columns: shape.columns, outputs: shape.outputs },
-        maxBatch: Math.max(1, Math.min(64, Math.floor(2 ** 20 / request))),
+        maxQueries: Math.max(1, Math.min(64, Math.floor(2 ** 20 / request))),
       })
     }
   }

@@ -21,7 +21,7 @@ test.each(vectors)('the reference asks one server of $recordsLabel', vector => {
   const { partitions } = new Database(layout, recordsOf(vector))
   const blocks = partitions.flatMap(partition => split(partition, blocksOf(layout).recordBytes))
   const hints = new single.Hints(layout, blocks, hexToBytes(vector.hintEntropy), lookups)
-  for (const { indices, entropy, ...expected } of vector.batches) {
+  for (const { indices, entropy, ...expected } of vector.asked) {
     const { queries, recover } = hints.query(indices, hexToBytes(entropy))
     expect(bytesToHex(concatBytes(...queries))).toBe(expected.queries)
     const answers = queries.map(query => single.answer(layout, partitions, query))
@@ -85,10 +85,10 @@ describe.each(vectors)('the WebAssembly core asks one server of $recordsLabel', 
     expect(queryBytes).toBe(single.queryBytes(single.geometryOf(layout)))
     expect([...database.handle.queryLimits(SUITE, false)]).toEqual([
       queryBytes,
-      Math.min(most!, database.handle.maxBatch),
+      Math.min(most!, database.handle.maxQueries),
     ])
     let left = lookups
-    for (const { indices, entropy, ...expected } of vector.batches) {
+    for (const { indices, entropy, ...expected } of vector.asked) {
       hints.query(Uint32Array.from(indices), hexToBytes(entropy))
       const stored = hints.pendingBytes()
       expect(hints.pending).toBe(indices.length)

@@ -668,7 +668,7 @@ function makeManifests(): Manifest[] {
       ...{ ...keyless, ...changed, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs: POINTPROOFS },
       updateListBytes: 40 + 5 * (53 + 8),
     },
-    'longest answers': { ...keyless, ...sized(128, 65_536, 128, 1), recordBytes: 65_536, maxBatch: 2 },
+    'longest answers': { ...keyless, ...sized(128, 65_536, 128, 1), recordBytes: 65_536, maxQueries: 2 },
     'largest partitions': {
       ...{ ...keyless, ...changed, updateListBytes: 40 + 41_000 * (5 + 65_536) },
       ...{ ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
@@ -688,7 +688,7 @@ function makePairs() {
   const zero = '00'.repeat(32)
   const noList = { updateListBytes: 0, updateListHash: zero }
   const first: ManifestFields = {
-    ...{ suite: 1, databaseId: bytes('database', 16), generation: 2, epoch: 7, ...noList, maxBatch: 64, expires: 0 },
+    ...{ suite: 1, databaseId: bytes('database', 16), generation: 2, epoch: 7, ...noList, maxQueries: 64, expires: 0 },
     ...{ records: 4, recordBytes: 24, partitions: 2, partitionRecords: 4, blockRecords: 2, valueBytes: 8 },
     ...{ keyed: true, variable: false, directoryBytes: 68, directoryHash: bytes('directory', 32) },
     ...{ directoryBlockLog: 7, directoryBlockBytes: 640, directorySeed: bytes('directory seed', 16) },
@@ -723,7 +723,7 @@ function makePairs() {
     [
       'the next generation, in which all else is new',
       true,
-      { ...anew, ...keyless, suite: 2, records: 1, partitions: 1, partitionRecords: 1, blockRecords: 1, maxBatch: 1 },
+      { ...anew, ...keyless, suite: 2, records: 1, partitions: 1, partitionRecords: 1, blockRecords: 1, maxQueries: 1 },
     ],
     ['the same epoch', false, { epoch: 7 }],
     ['an epoch too far', false, { epoch: 9 }],
@@ -740,7 +740,7 @@ function makePairs() {
     ['no keys', false, keyless],
     ['another M', false, { partitionRecords: 6 }],
     ['another g', false, { blockRecords: 1 }],
-    ['another batch limit', false, { maxBatch: 63 }],
+    ['another query limit', false, { maxQueries: 63 }],
     ['another number of blocks of the directory', false, { directoryBlockLog: 8 }],
     ['another length of blocks of the directory', false, { directoryBlockBytes: 672 }],
     ['another seed of the directory', false, { directorySeed: bytes('another seed', 16) }],
@@ -801,12 +801,12 @@ function makeRefused(named: Named): Refused[] {
     'value bytes that do not give ℓ': set(keyed, 'valueBytes', 9),
     'neither keyed nor keyless': set(keyed, 'keyed', 2),
     'neither variable nor fixed': set(keyed, 'variable', 2),
-    'a batch limit of 0': set(keyed, 'maxBatch', 0),
-    'a batch limit of 65': set(keyed, 'maxBatch', 65),
+    'a query limit of 0': set(keyed, 'maxQueries', 0),
+    'a query limit of 65': set(keyed, 'maxQueries', 65),
     'blocks that do not divide a partition': set(bytesOf('four a block'), 'packing', 4),
     'blocks of more than 65 536 bytes': set(set(keyed, 'partitionRecords', 4096), 'packing', 12),
     'blocks of more records than can be': set(keyed, 'packing', 255),
-    'answers of more than 16 MiB': set(bytesOf('longest answers'), 'maxBatch', 3),
+    'answers of more than 16 MiB': set(bytesOf('longest answers'), 'maxQueries', 3),
     'an expiry of 2^53 seconds': set(keyed, 'expires', 2 ** 53),
     'a manifest before the first': set(keyed, 'previousManifest', '01'),
     'fewer epochs than generations': set(keyed, 'generation', 2),

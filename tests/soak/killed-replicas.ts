@@ -124,7 +124,7 @@ class World {
     let epoch = 0
     try {
       for (let round = 1; round <= rounds; round++)
-        epoch = await Promise.race([this.#turn(round), failed.then(() => 0)])
+        epoch = await Promise.race([this.#cycle(round), failed.then(() => 0)])
     } finally {
       this.#over = true
     }
@@ -175,7 +175,7 @@ class World {
   }
 
   /** The next epoch: some of the first keys change, none is deleted. */
-  async #turn(round: number): Promise<number> {
+  async #cycle(round: number): Promise<number> {
     const keys = [...new Set(Array.from({ length: 1 + this.chance(8) }, () => `key ${this.chance(KEYS)}`))]
     const from = performance.now()
     for (const key of keys) {

@@ -22,7 +22,7 @@ const VALUE_BYTES = 24
 /** keys that have changed lately, of which every other lookup is: there a wrong epoch shows */
 const LATELY = 30
 const DAY_SECONDS = 24 * 60 * 60
-/** A lookup is lost, and so is an epoch, if it takes so many times as long as the first epoch, whose turn nobody disturbs. */
+/** A lookup is lost, and so is an epoch, if it takes so many times as long as the first epoch, whose cycle nobody disturbs. */
 const PATIENCE = 20
 /** how long apps wait before they ask again */
 const PAUSE_MS = 100
@@ -79,7 +79,7 @@ class World {
   readonly #repeated: Record<string, number> = {}
   #opened = 0
   #longestMs = 0
-  /** how long a turn takes that nobody disturbs */
+  /** how long a cycle takes that nobody disturbs */
   #turnMs = Number.POSITIVE_INFINITY
   #over = false
 
@@ -132,7 +132,7 @@ class World {
   async run(epochs: number, lookups: number, tell: (outcome: Outcome) => void): Promise<Outcome> {
     this.#sendTo(this.server)
     await this.#published([], 1)
-    await this.#turn()
+    await this.#cycle()
     const restMs = (this.#turnMs * epochs * MAPS) / lookups
     // Lookups are spread over the epochs.
     const rest = () => (lookupsIn(this.#lookups) * epochs < this.#epoch * lookups ? 0 : this.chance(2 * restMs))
@@ -140,9 +140,9 @@ class World {
     failed.catch(() => {}) // should one of them fail, it ends at once
     try {
       while (this.#epoch < epochs || lookupsIn(this.#lookups) < lookups) {
-        const turn = this.#disturbedTurn()
-        turn.catch(() => {}) // of a turn that is left because a lookup has failed
-        await Promise.race([turn, failed])
+        const cycle = this.#disturbedCycle()
+        cycle.catch(() => {}) // of a cycle that is left because a lookup has failed
+        await Promise.race([cycle, failed])
         tell(this.#outcome)
       }
     } finally {
@@ -174,7 +174,7 @@ class World {
   // ---- what changes -------------------------------------------------------------------------------
 
   /** The next epoch. `publisherLivesMs`: how long its publisher lives, the first time. */
-  async #turn(publisherLivesMs?: number): Promise<void> {
+  async #cycle(publisherLivesMs?: number): Promise<void> {
     const next = new Map(this.#databases.get(this.#epoch))
     // Another each time: the same batch again makes no epoch.
     const operations = this.chance(25) === 0 ? [{ op: 'generation', headroom: 600 + this.#epoch }] : this.#changes(next)
@@ -232,11 +232,11 @@ class World {
     await command.kill()
   }
 
-  async #disturbedTurn(): Promise<void> {
+  async #disturbedCycle(): Promise<void> {
     const moment = () => (this.chance(1000) / 1000) * this.#turnMs
-    const [server, publisher] = [this.#epoch % 2 === 0, this.#epoch % 3 === 0] // in one turn of six both
-    const turn = this.#turn(publisher ? moment() : undefined)
-    await Promise.all([turn, server && this.#killServerAfter(moment())])
+    const [server, publisher] = [this.#epoch % 2 === 0, this.#epoch % 3 === 0] // in one cycle of six both
+    const cycle = this.#cycle(publisher ? moment() : undefined)
+    await Promise.all([cycle, server && this.#killServerAfter(moment())])
   }
 
   async #killServerAfter(ms: number): Promise<void> {

@@ -26,7 +26,7 @@ const RECORDS = 2 ** 14
 const SAMPLE_SECONDS = 10
 const SPAN_SECONDS = 120
 const TOLD_SECONDS = 300
-/** how often a batch is repeated before it counts as a failure */
+/** how often a call is made before its failure counts */
 const CALLS = 30
 
 /** MiB an hour. */

@@ -1,4 +1,4 @@
-// Replicas that are killed under load while epochs turn: half a minute.
+// Replicas that are killed under load while epochs are made: half a minute.
 
 import { expect, test } from 'vitest'
 import { simulate } from './killed-replicas.js'

@@ -24,7 +24,7 @@ export function nameOfClaim({ hintId, version, requestHash }: FenceClaim): strin
   return claimOf(hexOf(hintId), version, hexOf(requestHash))
 }
 
-/** The same, as a batch is to say it that is made at this version and epoch: lookups count, updates do not. */
+/** The same, as a lookup is to say it that is made at this version and epoch: lookups count, updates do not. */
 export function claimFor(hint: string, version: number, epoch: Epoch, name: Uint8Array): string {
   return claimOf(hint, version + 2 ** 32 - epoch.epoch, hexOf(name))
 }

@@ -8,7 +8,7 @@ import { geometryOf, queryBytes } from '../interop/reference/single.js'
 
 const CHECKSUM_BYTES = 16
 
-/** A pending batch. */
+/** A pending lookup. */
 export interface PendingForm {
   readonly hintId: Uint8Array
   readonly version: number
@@ -39,7 +39,7 @@ export function decodePending(bytes: Uint8Array, layout: Layout): PendingForm {
   return form
 }
 
-/** A pending batch for one server. */
+/** A pending lookup for one server. */
 export interface SinglePendingForm {
   readonly hintId: Uint8Array
   readonly version: number

@@ -85,17 +85,17 @@ export function after(head: Head | undefined, { method, parameters }: Write, tor
     case 'putPending': {
       const [, , pending] = parameters
       if (head.pending !== undefined && hexOf(head.pending) !== hexOf(pending)) {
-        throw new Error('another batch was stored over a pending one')
+        throw new Error('another lookup was stored over a pending one')
       }
       return { ...head, pending }
     }
     case 'commit':
-      if (head.pending === undefined) throw new Error('an effect without a pending batch')
+      if (head.pending === undefined) throw new Error('an effect without a pending lookup')
       return { ...head, pending: undefined, version: version + 1 }
     case 'advance': {
       const [, , { manifest, pending }] = parameters
       if ((head.pending === undefined) !== (pending === undefined)) {
-        throw new Error(`an update ${pending ? 'makes a batch pending' : 'forgets the pending batch'}`)
+        throw new Error(`an update ${pending ? 'makes a lookup pending' : 'forgets the pending lookup'}`)
       }
       return { ...head, manifest: hexOf(manifest), pending, version: version + 1 }
     }

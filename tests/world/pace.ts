@@ -1,4 +1,4 @@
-// Servers of a world give others a turn when the world says so. By the machine's clock, a seed would be another schedule each time.
+// Servers of a world give the thread back when the world says so. By the machine's clock, a seed would be another schedule each time.
 
 import { slice } from '../../server/dist/base/pace.js'
 

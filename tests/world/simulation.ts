@@ -1,4 +1,4 @@
-// What simulated worlds share: time, pending events, and the trace. In each turn the world picks one pending event by its seed and
+// What simulated worlds share: time, pending events, and the trace. In each tick the world picks one pending event by its seed and
 // lets it happen. Nothing happens by itself.
 
 import type { Clock } from '@keyhush/client/environment'
@@ -168,7 +168,7 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
     for (const { fail } of [...this.coming.splice(0), ...this.#never.splice(0)]) fail(error)
     for (const { callback } of this.#timers.takeAll()) callback()
     for (const locks of allLocks) locks?.giveToAll()
-    await Promise.all([...this.tabs.map(({ map }) => map?.close().catch(() => {})), turn()])
+    await Promise.all([...this.tabs.map(({ map }) => map?.close().catch(() => {})), tick()])
   }
 
   #startTimer(tab: Tab, callback: () => void, ms: number): Timer<Tab> {
@@ -185,8 +185,8 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
   }
 }
 
-/** One turn of the event loop. */
-export const turn = () => new Promise<void>(resolve => void setImmediate(resolve))
+/** One task of the event loop. */
+export const tick = () => new Promise<void>(resolve => void setImmediate(resolve))
 
 /** Timers that still run when the world is over, so that the SDK can end. */
 const MOST_LATE = 10_000

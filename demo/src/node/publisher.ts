@@ -10,7 +10,7 @@ import { hostOf } from '../page/domains.js'
 import { publisherRecord } from './data.js'
 
 /** base URLs of those that have the database */
-type Servers = Readonly<Partial<Record<ServerName, string>>>
+type ServerUrls = Readonly<Partial<Record<ServerName, string>>>
 
 export class Publisher {
   readonly #key: KeyPair
@@ -43,18 +43,18 @@ export class Publisher {
   }
 
   /** Signs the servers' first epoch. */
-  async sign(servers: Servers, database: DatabaseName): Promise<void> {
+  async sign(servers: ServerUrls, database: DatabaseName): Promise<void> {
     await this.#send(servers, database)
   }
 
   /** Publishes one change of the phishing list, after earlier ones. A refusal is an outcome, and does not reject. */
-  change(servers: Servers, change: Change): Promise<Outcome> {
+  change(servers: ServerUrls, change: Change): Promise<Outcome> {
     const outcome = this.#queue.then(() => this.#change(servers, change))
     this.#queue = outcome.catch(() => {})
     return outcome
   }
 
-  async #change(servers: Servers, { op, domain: typed }: Change): Promise<Outcome> {
+  async #change(servers: ServerUrls, { op, domain: typed }: Change): Promise<Outcome> {
     const domain = hostOf(typed)
     if (domain === undefined) return { refusals: [{ server: null, reason: 'there is no domain in this' }] }
     const operation = { op, key: domain, ...(op === 'add' && { value: '' }) }
@@ -70,7 +70,7 @@ export class Publisher {
     }
   }
 
-  #send(servers: Servers, database: DatabaseName, operations?: Uint8Array) {
+  #send(servers: ServerUrls, database: DatabaseName, operations?: Uint8Array) {
     return publish({
       servers: Object.values(servers).map(url => `${url}/${database}`),
       key: this.#key,
@@ -82,7 +82,7 @@ export class Publisher {
 }
 
 /** A PublishError's message has a line for each server, which begins with the server's URL. */
-function refusalsOf({ message }: PublishError, servers: Servers) {
+function refusalsOf({ message }: PublishError, servers: ServerUrls) {
   return message.split('\n').map(line => {
     const names = Object.keys(servers) as ServerName[]
     const server = names.find(name => line.startsWith(`${servers[name]}/`)) ?? null

@@ -4,15 +4,15 @@ import { estimate } from '@keyhush/client'
 import { decodeManifest } from '@keyhush/protocol'
 import { DATABASES, type DatabaseName, type Shape } from '../page/backstage.js'
 
-type Servers = readonly [string, string]
+type Pair = readonly [string, string]
 
 /** The shapes of all databases that both servers have. Throws if a server fails otherwise than by 404. */
-export async function readShapes(servers: Servers): Promise<Partial<Record<DatabaseName, Shape>>> {
+export async function readShapes(servers: Pair): Promise<Partial<Record<DatabaseName, Shape>>> {
   const found = await Promise.all(DATABASES.map(async name => [name, await readShape(servers, name)] as const))
   return Object.fromEntries(found.filter(([, shape]) => shape !== undefined))
 }
 
-async function readShape(servers: Servers, name: DatabaseName): Promise<Shape | undefined> {
+async function readShape(servers: Pair, name: DatabaseName): Promise<Shape | undefined> {
   const urls = servers.map(server => `${server}/${name}`) as [string, string]
   const [manifest, other] = await Promise.all(urls.map(readManifest))
   if (manifest === undefined || other === undefined) return undefined
@@ -27,7 +27,7 @@ async function readManifest(url: string) {
   return decodeManifest(new Uint8Array(await response.arrayBuffer()))
 }
 
-async function readFirstBytes(urls: Servers): Promise<Shape['firstBytes']> {
+async function readFirstBytes(urls: Pair): Promise<Shape['firstBytes']> {
   const [one, both] = await Promise.all([estimate([urls[0]]), estimate(urls)])
   const costs = Object.entries({ ...one.modes, ...both.modes })
   return Object.fromEntries(

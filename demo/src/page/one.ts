@@ -57,7 +57,7 @@ export class One {
     const [both, one, local] = [ofTwo.modes.instant!, ofOne.modes.instant!, ofOne.modes.local!]
     find(this.#page, 'tbody.costs', HTMLTableSectionElement).replaceChildren(
       row('Two servers', 'As on the first page. The two operators must not share what they see.', both),
-      row('One server', 'As here. Nothing is kept but the hint that the publisher has signed.', one),
+      row('One server', 'As here. Nothing is kept but the public hint that the publisher has signed.', one),
       row('Download the list', 'Lookups ask nobody.', local),
     )
     const lookups = Math.ceil((local.firstBytes - one.firstBytes) / lookupBytes(one))

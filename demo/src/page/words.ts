@@ -39,6 +39,6 @@ export const ALONE: Words = {
   unless: 'unless whoever signs the list helps the server',
   all: 'the server',
   them: 'the server',
-  caught: 'The proof in the reply caught it: it must match the hint that the publisher has signed.',
+  caught: 'The proof in the reply caught it: it must match the public hint that the publisher has signed.',
   culprit: 'There is one server, so it is known who lied.',
 }

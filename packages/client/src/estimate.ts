@@ -79,7 +79,7 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
       loadPart(() => import('./scheme/table.js')),
     ])
     const lag = new Lag(() => {})
-    const following = { core, links, publisher: undefined, stats, pause: environment.pause, lag }
+    const following = { core, links, signing: undefined, stats, pause: environment.pause, lag }
     const { at } = await findTarget(following, undefined, { needed: atLeast, ...greeting }, signal)
     const { manifest } = at! // it has no publisher's key
     const { proofs = 'auto', lookupsPerDay, changesPerDay, experimental = false } = options

@@ -336,7 +336,7 @@ export class OpenedMap {
 
   /**
    * Closes the map. It waits for a lookup under way, which always runs to its end (docs/threat-model.md, P5), but no longer than the `timeoutMs`
-   * of `open()`: the rest is done behind. Maps with the same servers and options share their memory: when the last one closes, the SDK
+   * of `open()`: the rest is done in the background. Maps with the same servers and options share their memory: when the last one closes, the SDK
    * overwrites the secrets and frees it.
    * @throws {KeyhushError} if the stored state could not be closed in order. The map is closed all the same
    * @example
@@ -351,7 +351,7 @@ export class OpenedMap {
     const { clock, timeoutMs } = this.#budget
     const left = this.#leave()
     if (timeoutMs === Number.POSITIVE_INFINITY) return await left
-    left.catch(() => {}) // of what is done behind
+    left.catch(() => {}) // of what is done in the background
     await scoped([], over => Promise.race([left, sleep(clock, timeoutMs, over)]))
   }
 

@@ -75,7 +75,7 @@ export interface OpenWithOptions extends Development, ProofsPackages {
    * - `full`: the map downloads the database once and keeps a hint. Two servers answer.
    * - `instant`: the map downloads and keeps nothing. All servers answer, with far more work. A key takes two round trips.
    * - `single`: the map downloads the database once and keeps hints. One server answers, and each lookup uses a hint up.
-   * - `auto` with two servers: the stored mode, else `instant` at first. Behind the lookups the map prepares `local` for a database of
+   * - `auto` with two servers: the stored mode, else `instant` at first. In the background the map prepares `local` for a database of
    *   at most 16 MiB. For a larger one it prepares `full`, once so many lookups were made that `full` would have been cheaper. When the
    *   state is ready, `map.mode` changes and the event `mode` comes. A lookup that fails begins no download.
    * - `auto` with three servers or more: the same, with `single` in place of `full`.
@@ -130,7 +130,7 @@ export interface OpenWithOptions extends Development, ProofsPackages {
   readonly timeoutMs?: number | undefined
   /** Called after each event, from before `open()` resolves until the map is closed. */
   readonly onEvent?: OnEvent | undefined
-  /** Called about a hundred times in each download of the database: in `open()`, behind lookups, in `prepare()` and `reset()`. */
+  /** Called about a hundred times in each download of the database: in `open()`, in the background, in `prepare()` and `reset()`. */
   readonly onProgress?: OnProgress | undefined
 
   // How is it wired?

@@ -11,7 +11,7 @@ import type { Environment } from './platform/environment.js'
 import { assertPlatform } from './platform/minimum.js'
 import { type Budget, within } from './servers/budget.js'
 import { namesOf, type Servers } from './servers/parties.js'
-import { Publisher } from './servers/signatures.js'
+import { Signing } from './servers/signatures.js'
 import { StatsKeeper } from './servers/stats.js'
 import { openSession, type SessionParts } from './session/opening.js'
 import type { Session } from './session/session.js'
@@ -69,7 +69,7 @@ export async function openBy(environment: Environment, options: Options, schemes
 
 type Schemes = Pick<SessionParts, 'known' | 'loadKeeping' | 'loadLocalCore' | 'loadOneServer'>
 
-interface Shared {
+interface SharedSession {
   readonly environment: Environment
   readonly servers: Servers
   readonly wishes: Wishes
@@ -85,10 +85,10 @@ interface Shared {
 }
 
 /** Open sessions by their environment's clock, which maps that share have in common. Entries end with their environment. */
-const everyShared = new WeakMap<Environment['clock'], Set<Shared>>()
+const everyShared = new WeakMap<Environment['clock'], Set<SharedSession>>()
 
 /** The session that a map with these wishes shares, or a new one. Counts one holder more. */
-function join(environment: Environment, servers: Servers, schemes: Schemes, wishes: Wishes): Shared {
+function join(environment: Environment, servers: Servers, schemes: Schemes, wishes: Wishes): SharedSession {
   const others = everyShared.get(environment.clock) ?? new Set()
   everyShared.set(environment.clock, others)
   for (const shared of others) {
@@ -103,16 +103,16 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
   const tellAll = (progress: Progress) => {
     for (const listener of listeners) listener(progress)
   }
-  const subscribers: Shared['subscribers'] = new Set()
+  const subscribers: SharedSession['subscribers'] = new Set()
   const stats = new StatsKeeper(servers)
   const { storage: preference, publisherKey, proofs, development, packages, lookups, ...rest } = wishes
-  const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment)
+  const signing = publisherKey === undefined ? undefined : new Signing(publisherKey, environment)
   const parts = {
     ...schemes,
     environment,
     servers,
     preference,
-    publisher,
+    signing,
     stats,
     announce: (event: MapEvent) => {
       for (const each of subscribers) announce(each, event)
@@ -122,7 +122,7 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
     ...rest,
   }
   const opening = openSession(parts, controller.signal)
-  const shared: Shared = {
+  const shared: SharedSession = {
     environment,
     servers,
     wishes,
@@ -156,7 +156,7 @@ function announce(listeners: ReadonlySet<OnEvent>, event: MapEvent): void {
 }
 
 /** Counts one holder fewer. The last one aborts the opening, or closes the session. */
-async function leave(shared: Shared): Promise<void> {
+async function leave(shared: SharedSession): Promise<void> {
   if (--shared.holders > 0) return
   everyShared.get(shared.environment.clock)?.delete(shared)
   shared.controller.abort()

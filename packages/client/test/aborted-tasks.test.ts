@@ -67,7 +67,7 @@ test.each(moments)('a task aborted %s: its lookup and others end as usual', asyn
 test('background work does not run before replies that have arrived', async () => {
   const first = vi.fn(() => Promise.resolve())
   vi.stubGlobal('scheduler', { yield: first })
-  await pause('behind')
+  await pause('background')
   expect(first).not.toHaveBeenCalled()
   await pause()
   expect(first).toHaveBeenCalledOnce()

@@ -88,7 +88,7 @@ function lying(network: Network, server: string, lie: (answer: Uint8Array) => vo
 }
 
 describe.each([2, 3, 4, 5, 8])('with %i servers', count => {
-  test('keys and indices are found, alone and in batches, after nothing but manifests and what is offered', async () => {
+  test('keys and indices are found, alone and together, after nothing but manifests and what is offered', async () => {
     const { map, drive, network } = await opened(among(count, database), count)
     expect([map.mode, map.storage, map.stats.servers.length]).toEqual(['instant', 'memory', count])
     expect(map.stats).toMatchObject({ held: {}, lookupsLeft: undefined, commonHost: undefined })

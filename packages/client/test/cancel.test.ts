@@ -125,7 +125,7 @@ test('a signal that has aborted already sends nothing', async () => {
   expect(network.seen).toHaveLength(before)
 })
 
-test('after intent, a hanging server is asked as often as ever, and the batch stays pending', async () => {
+test('after intent, a hanging server is asked as often as ever, and the lookup stays pending', async () => {
   const { network, database, harness, map } = await openedOn(keyless())
   network.misbehave[A] = hang('/v1/answer')
   const controller = new AbortController()

@@ -1,5 +1,5 @@
 // Journals do not grow for ever: a checkpoint replaces them when they have become an eighth as long as the hint, and never
-// while a batch is pending, never two at once, and not while somebody waits for an answer.
+// while a lookup is pending, never two at once, and not while somebody waits for an answer.
 
 import { expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
@@ -13,7 +13,7 @@ import { World } from './support/world.js'
 const keys = Array.from({ length: 4096 }, (_, i) => `${i}`)
 const large = buildDatabase(core, { keys, values: someValues(4096, 32), partitions: 16 })
 const LEAST = 256 * 1024
-/** effects of a batch of 64 queries */
+/** effects of a lookup of 64 queries */
 const EFFECT = 64 * (6 + 16 * (2 + 48)) + 64
 
 async function opened() {
@@ -22,8 +22,8 @@ async function opened() {
   return { world, life, map: await life.open() }
 }
 
-/** `count` batches of 64, one after another. */
-async function batches(world: World, map: KeyhushMap, count: number): Promise<void> {
+/** `count` lookups of 64, one after another. */
+async function lookups(world: World, map: KeyhushMap, count: number): Promise<void> {
   for (let i = 0; i < count; i++) {
     const wanted = Array.from({ length: 64 }, (_, k) => keys[(i * 64 + k * 61) % keys.length]!)
     const found = await world.drive(map.getMany(wanted))
@@ -31,10 +31,10 @@ async function batches(world: World, map: KeyhushMap, count: number): Promise<vo
   }
 }
 
-/** As `batches`, but each is over, its effect stored and what it made due done, before the next is asked for. */
+/** As `lookups`, but each is over, its effect stored and what it made due done, before the next is asked for. */
 async function unhurried(world: World, map: KeyhushMap, count: number): Promise<void> {
   for (let i = 0; i < count; i++) {
-    await batches(world, map, 1)
+    await lookups(world, map, 1)
     await settle()
   }
 }
@@ -43,7 +43,7 @@ test('the journal is replaced each time it has reached 256 KiB, and every value 
   const { world, life, map } = await opened()
   let longest = 0
   for (let i = 0; i < 40; i++) {
-    await batches(world, map, 1)
+    await lookups(world, map, 1)
     await settle()
     longest = Math.max(longest, (await world.head())!.journalBytes)
   }
@@ -52,7 +52,7 @@ test('the journal is replaced each time it has reached 256 KiB, and every value 
   expect(longest).toBeLessThan(LEAST + EFFECT)
   life.kill()
   const next = world.life()
-  await batches(world, await next.open(), 2)
+  await lookups(world, await next.open(), 2)
   expect(next.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
 })
 
@@ -70,7 +70,7 @@ test('the lookup that makes one due has its answer before it is written, and the
     }
     return undefined
   }
-  await batches(world, map, 1)
+  await lookups(world, map, 1)
   steps.push('answered')
   await settle()
   const waiting = map.getMany(['7'])
@@ -82,16 +82,16 @@ test('the lookup that makes one due has its answer before it is written, and the
   expect(steps.slice(4)).toEqual(['putPending', 'commit'])
 })
 
-test('none is written while a batch is pending', async () => {
+test('none is written while a lookup is pending', async () => {
   const { world, life, map } = await opened()
-  await batches(world, map, 5)
+  await lookups(world, map, 5)
   world.network.misbehave[B] = on('/v1/answer', () => problem(503, 'not_ready'))
   const { hintId } = (await world.head())!.record
   await life.failure(map.getMany(['1']))
   await settle()
   expect(life.writes).not.toContain('putCheckpoint')
   world.network.misbehave[B] = undefined
-  await batches(world, map, 1)
+  await lookups(world, map, 1)
   await settle()
   expect(life.writes.filter(method => method === 'putCheckpoint')).toHaveLength(1)
   expect((await world.head())!.record.hintId).toEqual(hintId)
@@ -117,30 +117,30 @@ test('one that fails is tried again when the journal has grown as much again; lo
 test('a long journal that an earlier life has left is replaced after open()', async () => {
   const { world, life, map } = await opened()
   life.at('putCheckpoint', 'before', () => life.kill())
-  for (let i = 0; i < 6; i++) await batches(world, map, 1)
+  for (let i = 0; i < 6; i++) await lookups(world, map, 1)
   await settle()
   expect(life.killed).toBe(true)
   expect((await world.head())!.journalBytes).toBeGreaterThan(LEAST)
   const { map: again } = await world.opened()
   await settle()
   expect((await world.head())!.journalBytes).toBe(0)
-  await batches(world, again, 2)
+  await lookups(world, again, 2)
 })
 
 test('a tab that is behind when it writes one does no harm', async () => {
   const { world, life, map } = await opened()
   const { life: other, map: second } = await world.opened()
-  await batches(world, map, 5)
+  await lookups(world, map, 5)
   // The first tab stands still right before its checkpoint; the second takes over.
   life.at('putCheckpoint', 'before', () => life.freeze())
-  await batches(world, map, 1)
+  await lookups(world, map, 1)
   await settle()
-  await batches(world, second, 9)
+  await lookups(world, second, 9)
   life.interfere = () => {}
   await life.thaw()
-  await batches(world, map, 2)
-  await batches(world, second, 2)
+  await lookups(world, map, 2)
+  await lookups(world, second, 2)
   life.kill()
   other.kill()
-  await batches(world, await world.life().open(), 1)
+  await lookups(world, await world.life().open(), 1)
 })

@@ -295,7 +295,7 @@ describe('state put back', () => {
       await world.checkValues(map, [1, 2, 3, 4, 5, 6, 7])
       return { world, map, copy }
     },
-    'with a batch pending that was finished since, and another made': async () => {
+    'with a lookup pending that was finished since, and another made': async () => {
       const { world, life, map } = await opened()
       await world.interrupt(life, map)
       const copy = world.copy()
@@ -394,7 +394,7 @@ describe('state put back', () => {
     expect(next.events).not.toContainEqual(condemned)
   })
 
-  test('with the pending batch that was the last: the same bytes go out, and nothing is condemned', async () => {
+  test('with the pending lookup that was the last: the same bytes go out, and nothing is condemned', async () => {
     const { world, life, map } = await opened()
     await world.interrupt(life, map, B)
     const copy = world.copy()
@@ -581,7 +581,7 @@ describe('the fence on the way', () => {
     expect(once).toBe(false)
   })
 
-  test('out of reach for long, after a pause: lookups fail, nothing is sent, and the batch waits', async () => {
+  test('out of reach for long, after a pause: lookups fail, nothing is sent, and the pending one waits', async () => {
     const { world, life, map } = await opened()
     await world.checkValues(map, [1])
     await world.drive(map.close())
@@ -598,7 +598,7 @@ describe('the fence on the way', () => {
     expect(pending).toBeDefined()
     world.network.misbehave[refresh] = undefined
     await world.checkValues(again)
-    // The batch that waited, and then one for each value.
+    // The lookup that waited, and then one for each value.
     expect(world.auditor.distinct(A)).toBe(1 + 1 + 6)
   })
 

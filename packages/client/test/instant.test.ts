@@ -235,7 +235,7 @@ describe('a lie', () => {
     },
   )
 
-  test('in an answer of a batch refuses all of it, and what is asked then is all new', async () => {
+  test('in an answer to several queries refuses all of it, and what is asked then is all new', async () => {
     const { network, database } = keyed()
     const { harness, map } = await opened(network)
     lying(network, B, answer => {

@@ -114,7 +114,7 @@ describe('getMany', () => {
     })
   })
 
-  test.each([65, 1000])('refuses %i keys, more than a batch holds, before any traffic', async count => {
+  test.each([65, 1000])('refuses %i keys, more than a lookup holds, before any traffic', async count => {
     await withMap(contents, async (map, harness) => {
       const error = await harness.failure(map.getMany(['a'], { padTo: count }))
       expect(error).toMatchObject({ name: 'UsageError', code: 'usage', message: expect.stringContaining('64') })

@@ -17,7 +17,7 @@ import { A, B, drip, late, ok, on, problem, type Seen } from './support/network.
 
 const MIB = 2 ** 20
 // one query a request: else answers for so many partitions would be too long
-const { database } = keyless(15, { manifest: { maxBatch: 1 } })
+const { database } = keyless(15, { manifest: { maxQueries: 1 } })
 const first: Agreed = { manifest: database.manifest, bytes: database.manifestBytes }
 
 /** An epoch that follows another, with as many partitions as that, or as `change` says. Nothing stands behind it. */
@@ -63,7 +63,7 @@ function pathOf(
     },
   }
   const lag = new Lag(() => {})
-  const following = { core: counting, links, publisher: undefined, stats, pause: async () => {}, lag }
+  const following = { core: counting, links, signing: undefined, stats, pause: async () => {}, lag }
   const after = async (base: Agreed) => {
     const { path } = await pathTo(base, newest, links, following, new AbortController().signal)
     return path

@@ -289,7 +289,7 @@ describe('a lie', () => {
     expect([A, B]).toContain(error.server)
   })
 
-  test('in a batch condemns, wherever it is', async () => {
+  test('among several queries condemns, wherever it is', async () => {
     const { database, network } = keyed()
     const entryBytes = database.manifest.recordBytes + 64
     const entries = 3 * database.manifest.partitions

@@ -67,7 +67,7 @@ class Recording {
 }
 
 describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
-  test('a closed map leaves no permutation, parity, tag, batch, effect or random byte in memory', async () => {
+  test('a closed map leaves no permutation, parity, tag, lookup, effect or random byte in memory', async () => {
     const recording = new Recording()
     const database = buildDatabase(core, { values: someValues(1000, 24), partitions: 16 })
     const network = sameOnBoth(database)

@@ -426,7 +426,7 @@ test.each(['auto', 'tags', 'merkle'] as const)(
     const shown = JSON.stringify(network.info(A)).length
     expect(told.directoryBytes + full!.prepareBytes).toBe(down - 2 * (shown + 224 + 64 * 5))
     expect(told).toMatchObject({ records: 20, epoch: 1, mode: 'local' })
-    expect(full).toMatchObject({ held, maxBatch: 64 })
+    expect(full).toMatchObject({ held, maxQueries: 64 })
     expect(held['tags']).toBe(proofs === 'merkle' ? 0 : 20 * 8)
     expect(lastLookup).toMatchObject({ bytesUp: full!.lookupBytesUp, bytesDown: full!.lookupBytesDown })
     expect(map.stats.lookups).toBe(1)

@@ -1,4 +1,4 @@
-// A batch that could not be finished: kept, sent again byte for byte, finished before anything else, and its records
+// A lookup that could not be finished: kept, sent again byte for byte, finished before anything else, and its records
 // never used (S1–S3, P4).
 
 import { toHex } from '@keyhush/protocol'
@@ -64,7 +64,7 @@ describe.each([A, B])('after %s was silent', silent => {
     expect(seen[2]).toEqual(seen[0])
   })
 
-  test('a call given up while the earlier batch is finished makes no query of its own', async () => {
+  test('a call given up while the earlier lookup is finished makes no query of its own', async () => {
     const { network, harness, map, attempts } = await interrupted(silent)
     const controller = new AbortController()
     const call = map.at(9, { signal: controller.signal })
@@ -74,7 +74,7 @@ describe.each([A, B])('after %s was silent', silent => {
     controller.abort()
     await given
     await harness.drive(map.at(3))
-    // The earlier batch once more, and then the query of the call that was not given up.
+    // The earlier lookup once more, and then the query of the call that was not given up.
     expect(network.queries(attempts).map(seen => seen.server)).toEqual([A, B, A, B])
   })
 })
@@ -100,7 +100,7 @@ test('an answer that comes after its attempt was given up is discarded unread', 
   expect(await harness.drive(map.at(4))).toEqual(database.byIndex[4])
 })
 
-test('a batch interrupted is finished whole', async () => {
+test('a lookup of several queries, interrupted, is finished whole', async () => {
   const { network, database, harness, map } = await openedOn(keyed())
   network.misbehave[A] = hang('/v1/answer')
   const sentToA = () => network.queries().flatMap(({ server, body }) => (server === A ? [toHex(body)] : []))

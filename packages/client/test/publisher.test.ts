@@ -5,7 +5,7 @@ import { encodeEvent, encodeManifest, type Manifest, toHex } from '@keyhush/prot
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { describe, expect, test } from 'vitest'
 import { pause } from '../src/platform/environment.js'
-import { type Place, Publisher } from '../src/servers/signatures.js'
+import { type EpochId, Signing } from '../src/servers/signatures.js'
 import { ManualClock, settle } from './support/clock.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
 import { laidOutAnew, nextEpoch, type Operation } from './support/epochs.js'
@@ -627,9 +627,9 @@ describe('expiry', () => {
 
   test('servers that show an older epoch: one that has expired is called that, any other a step back', () => {
     const clock = { ...new ManualClock(), date: () => NOW * 1000 }
-    const publisher = new Publisher(publisherKey, { clock, subtle: undefined, pause })
-    const [seen, older] = [2, 1].map(epoch => ({ databaseId: new Uint8Array(16), epoch })) as [Place, Place]
-    const succession = (expires: number) => () => publisher.checkSuccession({ ...seen, expires }, older)
+    const signing = new Signing(publisherKey, { clock, subtle: undefined, pause })
+    const [seen, older] = [2, 1].map(epoch => ({ databaseId: new Uint8Array(16), epoch })) as [EpochId, EpochId]
+    const succession = (expires: number) => () => signing.checkSuccession({ ...seen, expires }, older)
     expect(succession(NOW)).toThrow(/expected an epoch that has not expired, got 2/)
     for (const expires of [0, NOW + DAY]) expect(succession(expires)).toThrow(/gone back/)
   })
@@ -639,7 +639,7 @@ describe('expiry', () => {
     for (const text of ['two..', 'three']) publishing.publishSigned([edit(3, text)], { expires: NOW + DAY })
     pass(DAY)
     expect((await harness.failure(map.at(3))).code).toBe('signature')
-    expect([map.epoch, answers(publishing.network)]).toEqual([1, 2]) // its batch was not answered at epoch 1 any more
+    expect([map.epoch, answers(publishing.network)]).toEqual([1, 2]) // its lookup was not answered at epoch 1 any more
 
     const late = await dated()
     late.publishing.network.both(
@@ -689,7 +689,7 @@ test('what is asked for, and when signatures are fetched, have nothing to do wit
 test('false signatures are looked at with the thread given back after each', async () => {
   const { publicKey, secretKey } = ed25519.keygen()
   const clock = { ...new Harness(sameOnBoth()).clock, date: Date.now }
-  const publisher = new Publisher(toHex(publicKey), { clock, pause, subtle: undefined })
+  const signing = new Signing(toHex(publicKey), { clock, pause, subtle: undefined })
   const manifest = { generation: 1, epoch: 2, expires: 0 } as Manifest
   const signatures = Array.from({ length: 8 }, (_, i) => ({
     ...{ publicKey: toHex(publicKey), generation: 1, epoch: 2 },
@@ -702,7 +702,7 @@ test('false signatures are looked at with the thread given back after each', asy
     if (!over) setImmediate(turn)
   }
   setImmediate(turn)
-  expect(await publisher.signatureOf({ manifest, bytes: new Uint8Array(300) }, signatures)).toBeUndefined()
+  expect(await signing.signatureOf({ manifest, bytes: new Uint8Array(300) }, signatures)).toBeUndefined()
   over = true
   expect(turns).toBeGreaterThanOrEqual(8)
 })

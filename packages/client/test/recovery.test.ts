@@ -88,7 +88,7 @@ describe.each([A, B])('a lookup that %s had not answered', silent => {
     expect(world.network.queries(length)).toHaveLength(6)
   })
 
-  test('and still does not: the map opens, the batch stays, and the next lookup finishes it first', async () => {
+  test('and still does not: the map opens, the lookup stays, and the next lookup finishes it first', async () => {
     const world = await interrupted(silent)
     world.network.misbehave[silent] = busy
     const before = await world.head()
@@ -196,12 +196,12 @@ describe('state that cannot be used', () => {
     ['an effect missing in between', 'readHint', hint => ({ ...hint, entries: hint.entries.slice(1) })],
     ['effects in another order', 'readHint', hint => ({ ...hint, entries: [...hint.entries].reverse() })],
     [
-      'a pending batch with a flipped bit',
+      'a pending lookup with a flipped bit',
       'read',
       head => ({ ...head, pending: head.pending && flipped(head.pending) }),
     ],
     [
-      'a pending batch of another moment',
+      'a pending lookup of another moment',
       'read',
       head => ({ ...head, pending: head.pending && flipped(head.pending, 26) }),
     ],

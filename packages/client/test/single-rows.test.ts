@@ -102,7 +102,7 @@ describe('tags in rows', () => {
     },
   )
 
-  test('of a batch that was stored, a damaged row leaves it pending: the same bytes once it is there', async () => {
+  test('of a lookup that was stored, a damaged row leaves it pending: the same bytes once it is there', async () => {
     const { disk, world, life, map } = await openedInRows()
     await world.interrupt(life, map)
     disk.instead = row => row.slice(8)

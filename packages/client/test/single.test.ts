@@ -252,9 +252,9 @@ describe('updates', () => {
           : undefined
       })
     let found: Promise<void> | undefined
-    const pause = async (behind?: 'behind') => {
+    const pause = async (when?: 'background') => {
       if (left === 0) return
-      seen.push(behind === undefined ? 'pause' : 'pause behind others')
+      seen.push(when === undefined ? 'pause' : 'pause in the background')
       found ??= map.at(5).then(value => void seen.push(`found ${new TextDecoder().decode(value)}`))
       await settle()
     }
@@ -266,7 +266,7 @@ describe('updates', () => {
     await harness.drive(map.sync())
     await harness.drive(found!)
     expect(living.network.queries(length)).toHaveLength(1)
-    expect(seen).toEqual(['step', 'pause behind others', 'step', 'pause', 'step', 'found later'])
+    expect(seen).toEqual(['step', 'pause in the background', 'step', 'pause', 'step', 'found later'])
   })
 
   test('between a lookup and its answer: the same bytes at the next epoch, and the newest value', async () => {
@@ -646,7 +646,7 @@ describe('three servers that may be one party, of which the first is slow', () =
   const kinds = faults.flatMap(([what, fault]) => [1, 2, 3].map(seed => [what, seed, fault] as const))
 
   test.each(kinds)(
-    'and the second %s: no way begins once the lookup is answered, and nobody sees two batches under one claim (seed %i)',
+    'and the second %s: no way begins once the lookup is answered, and nobody sees two lookups under one claim (seed %i)',
     async (_what, seed, fault) => {
       const network = among(3, keyless().database)
       const harness = new Harness(network, seed)
@@ -676,11 +676,11 @@ describe('three servers that may be one party, of which the first is slow', () =
       const ways = sent.filter(
         way => sent.find(({ server, query }) => server === way.server && query === way.query) === way,
       )
-      const batchesIn = (lookup: number) => new Set(ways.filter(way => way.lookup === lookup).map(({ query }) => query))
-      expect([1, 2, 3].map(lookup => batchesIn(lookup).size)).toEqual([1, 1, 0])
+      const queriesIn = (lookup: number) => new Set(ways.filter(way => way.lookup === lookup).map(({ query }) => query))
+      expect([1, 2, 3].map(lookup => queriesIn(lookup).size)).toEqual([1, 1, 0])
       const claims = new Set(sent.map(({ server, claim }) => `${server} ${claim}`))
-      const batches = new Set(sent.map(({ server, claim, query }) => `${server} ${claim} ${query}`))
-      expect([batches.size, map.condemned]).toEqual([claims.size, undefined])
+      const lookups = new Set(sent.map(({ server, claim, query }) => `${server} ${claim} ${query}`))
+      expect([lookups.size, map.condemned]).toEqual([claims.size, undefined])
     },
   )
 })

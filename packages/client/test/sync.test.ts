@@ -94,7 +94,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await checkAll(harness.drive, map, living.newest)
     })
 
-    test('with a batch under way: extended through its own swaps, keys moved meanwhile from the list', async () => {
+    test('with a lookup under way: extended through its own swaps, keys moved meanwhile from the list', async () => {
       const living = livingKeyed()
       const { values } = living.newest.contents
       const { harness, map, network } = await opened(living)
@@ -113,7 +113,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       )
       expected[1] = values[2]
       expect(await harness.drive(map.getMany(keys))).toEqual(expected)
-      expect(network.queries(before)).toHaveLength(4) // one batch, sent twice: no second query for what moved
+      expect(network.queries(before)).toHaveLength(4) // one lookup, sent twice: no second query for what moved
       for (let i = 4; i < 30; i++) expect(await harness.drive(map.get(`k${i}`))).toEqual(utf8(`${i}`))
       expect(await harness.drive(map.getMany(keys))).toEqual(expected)
     })

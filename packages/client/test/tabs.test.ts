@@ -50,12 +50,12 @@ describe.each([
     expect(reads).toEqual(['putPending', 'read', 'readEntries', 'putPending', 'commit'])
   })
 
-  test.each([A, B])('a batch that another tab could not finish is finished first; %s was silent', async silent => {
+  test.each([A, B])('a lookup that another tab could not finish is finished first; %s was silent', async silent => {
     const { world, one, two, first, second } = await twoTabs(environment)
     await world.checkValues(second, [1])
     world.network.misbehave[silent] = busy
     expect((await one.failure(first.at(6))).code).toBe('network')
-    expect((await two.failure(second.at(6))).code).toBe('network') // the first tab's batch, and no query of its own
+    expect((await two.failure(second.at(6))).code).toBe('network') // the first tab's lookup, and no query of its own
     expect(world.auditor.distinct(A)).toBe(2)
     world.network.misbehave[silent] = undefined
     await world.checkValues(second, [6])

@@ -267,7 +267,7 @@ test('left open: tags where they fit, else Pointproofs where they are to be had,
   expect(chosen(of(6, true), true)).toEqual(['tags', 'pointproofs'])
 })
 
-test('a batch has at most 256 entries to verify, or one query', async () => {
+test('a lookup has at most 256 entries to verify, or one query', async () => {
   const keys = Array.from({ length: 100 }, (_, i) => `key ${i}`)
   const many = buildProved(core, { keys, values: someValues(100, 2), partitions: 10, partitionRecords: 12 })
   const harness = new Harness(sameOnBoth(many), 1)

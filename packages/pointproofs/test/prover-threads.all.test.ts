@@ -1,7 +1,7 @@
 // Threads that prove and end while nobody waits for them: on their own, for want of memory, or because they were idle for long.
 // Whoever has one in hand is told, and does not wait for ever, as folding did, and close() with it.
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import { afterEach, expect, test, vi } from 'vitest'
 import { ProverThread } from '../dist/server/prover-threads.js'
 
@@ -20,7 +20,7 @@ test('of one that has ended nothing is waited for', async () => {
     (error: Error) => error.message,
   )
   const turns = async () => {
-    for (let turn = 0; turn < 100; turn++) await nextTurn()
+    for (let turn = 0; turn < 100; turn++) await nextTask()
     return 'nothing'
   }
   expect(await Promise.race([waiting, turns()])).toMatch(/ended/)

@@ -196,8 +196,8 @@ test('answers are proved as a whole, and the other suites answer as ever', async
     expect(answer.length).toBe(answerBytes(dataset.manifest, 1, proofs))
   }
   expect([...epochs.newest.suites]).toContain(SUITE_POINTPROOFS)
-  const { maxBatch } = dataset.manifest
-  expect(maxBatch).toBe(64)
+  const { maxQueries } = dataset.manifest
+  expect(maxQueries).toBe(64)
   const beyond = queryAt(dataset.manifest, 260, 1, 'pointproofs')
   expect(() => answerQuery(epochs, beyond, () => {})).toThrow(/expected offsets below/)
   for (const hash of [dataset.manifest.pointproofs!.rowsHash, dataset.manifest.pointproofs!.keyHash]) {

@@ -76,7 +76,7 @@ export const HINT_ID_BYTES = 16
 export const OFFSET_BYTES = 2
 
 /** Most queries a request may carry in any generation, and most bytes of entries in an answer to more than one. */
-export const MAX_BATCH = 64
+export const MAX_QUERIES = 64
 export const MAX_ENTRIES_BYTES = 2 ** 24
 
 /** Largest Q, largest M and largest ℓ. */

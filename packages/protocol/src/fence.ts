@@ -19,7 +19,7 @@ export interface FenceRequest {
   readonly hintId: Uint8Array
   /** the hint's version, below 2^53; 0 in a registration */
   readonly version: number
-  /** the name of the batch that is pending at that version; zero if there is none yet, and in a registration */
+  /** the name of the lookup that is pending at that version; zero if there is none yet, and in a registration */
   readonly requestHash: Uint8Array
 }
 

@@ -5,7 +5,7 @@
 import { checkInteger } from './bytes.js'
 import {
   HEADER_BYTES,
-  MAX_BATCH,
+  MAX_QUERIES,
   MAX_SERVERS,
   SUITE_INSTANT,
   SUITE_INSTANT_DIRECTORY,
@@ -91,7 +91,7 @@ export function encodeInstantQuery(
   queries: Uint8Array,
   { servers, vectors }: Sharing = TWO_SERVERS,
 ): Uint8Array<ArrayBuffer> {
-  checkInteger('count', count, 1, MAX_BATCH)
+  checkInteger('count', count, 1, MAX_QUERIES)
   checkInteger('servers', servers, 2, MAX_SERVERS)
   const suite = suiteFor(of, servers)
   if (servers === 2) return encodeMessage(QUERY_MAGIC, manifest, suite, count, queries)
@@ -104,7 +104,7 @@ export function encodeInstantQuery(
 /** Reads a request's header, and how its queries are shared. Throws WireError if it is malformed. The server checks the queries. */
 export function decodeInstantQuery(bytes: Uint8Array): InstantQuery {
   const header = decodeHeader('query', QUERY_MAGIC, bytes, Object.values(INSTANT_SUITES).flat())
-  checkInteger('count', header.count, 1, MAX_BATCH)
+  checkInteger('count', header.count, 1, MAX_QUERIES)
   const of = (INSTANT_SUITES.records as readonly number[]).includes(header.suite) ? 'records' : 'directory'
   const queries = bytes.subarray(HEADER_BYTES)
   if (header.suite === suiteFor(of, 2)) return { ...header, of, ...TWO_SERVERS, queries }

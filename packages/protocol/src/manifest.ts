@@ -7,10 +7,10 @@ import {
   FINGERPRINT_BYTES,
   FORMAT,
   HASH_BYTES,
-  MAX_BATCH,
   MAX_ENTRIES_BYTES,
   MAX_PARTITION_RECORDS,
   MAX_PARTITIONS,
+  MAX_QUERIES,
   MAX_RECORD_BYTES,
   POINTPROOFS_ENTRIES,
   POINTPROOFS_ROW_RECORDS,
@@ -67,7 +67,7 @@ export const HEADER = {
   /** records state their value's length */
   variable: flag('variable', 1, same),
   /** most queries a request may carry; the same for the life of the generation, so that what is pending can be sent */
-  maxBatch: number('batch limit', 1, { min: 1, max: MAX_BATCH, ...same }),
+  maxQueries: number('query limit', 1, { min: 1, max: MAX_QUERIES, ...same }),
   /** g: the records of a block, a power of two */
   blockRecords: power('log2 of block records', 1, { max: Math.log2(MAX_RECORD_BYTES), ...same }),
   /** seconds since 1970; 0: none */
@@ -81,7 +81,7 @@ export const HEADER = {
   previousManifest: byteString('previous manifest', HASH_BYTES),
   /** b: the directory has 2^b blocks, which are looked up one at a time in mode `instant` */
   directoryBlockLog: number('directory block bits', 2, { max: 16, ...same, ...keyedOnly }),
-  /** the hash of a hint for lookups with one server stands last */
+  /** the hash of a public hint for lookups with one server stands last */
   hinted: flag('hinted', 2, same),
   /** of each block with its padding */
   directoryBlockBytes: number('directory block length', 4, { max: MAX_RECORD_BYTES, ...same, ...keyedOnly }),
@@ -113,7 +113,7 @@ export interface Manifest extends Omit<Values<typeof HEADER>, 'hinted'> {
   readonly contentHashes: Uint8Array
   /** in suite 6, and in no other */
   readonly pointproofs?: PointproofsFields | undefined
-  /** BLAKE3 of the hint for lookups with one server; missing: there are none */
+  /** BLAKE3 of the public hint for lookups with one server; missing: there are none */
   readonly oneServerHint?: Uint8Array | undefined
 }
 
@@ -260,8 +260,8 @@ function withFlag(manifest: Manifest): Values<typeof HEADER> {
 }
 
 /** Most queries of a request in suite 6. */
-function mostProved({ maxBatch, partitions }: Manifest): number {
-  return Math.min(maxBatch, Math.max(1, Math.floor(POINTPROOFS_ENTRIES / partitions)))
+function mostProved({ maxQueries, partitions }: Manifest): number {
+  return Math.min(maxQueries, Math.max(1, Math.floor(POINTPROOFS_ENTRIES / partitions)))
 }
 
 /** The plain BLAKE3 of partition `q`, a view into the manifest. */
@@ -294,9 +294,9 @@ function checkRules(manifest: Manifest): void {
   checkInteger('records', records, 1, partitions * partitionRecords)
   const overhead = (keyed ? FINGERPRINT_BYTES : 0) + (variable ? 2 : 0)
   checkInteger('record bytes', recordBytes, ...exactly(overhead + valueBytes))
-  const longest = manifest.maxBatch * partitions * entryBytes(manifest)
-  if (manifest.maxBatch > 1 && longest > MAX_ENTRIES_BYTES) {
-    malformed('batch limit', `answers of at most ${MAX_ENTRIES_BYTES} bytes`, longest)
+  const longest = manifest.maxQueries * partitions * entryBytes(manifest)
+  if (manifest.maxQueries > 1 && longest > MAX_ENTRIES_BYTES) {
+    malformed('query limit', `answers of at most ${MAX_ENTRIES_BYTES} bytes`, longest)
   }
   if (keyed) checkDirectory(manifest)
   else checkKeyless(HEADER, withFlag(manifest))

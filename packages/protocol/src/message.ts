@@ -41,7 +41,7 @@ export interface MessageHeader {
   readonly epoch: number
   /** Q */
   readonly partitions: number
-  /** queries in the batch, from 1 */
+  /** queries, from 1 */
   readonly count: number
 }
 
@@ -83,7 +83,7 @@ export function encodeQuery(
   vectors: Uint8Array,
   proofs: Proofs = proofsOf(manifest)[0],
 ): Uint8Array<ArrayBuffer> {
-  checkInteger('count', count, 1, manifest.maxBatch)
+  checkInteger('count', count, 1, manifest.maxQueries)
   checkLength('vectors', vectors, vectorBytes(manifest, count))
   return encodeMessage(QUERY_MAGIC, manifest, suiteOf(proofs), count, vectors)
 }
@@ -167,7 +167,7 @@ export function encodeAnswer(
   entries: Uint8Array,
   proofs: Proofs = proofsOf(manifest)[0],
 ): Uint8Array<ArrayBuffer> {
-  checkInteger('count', count, 1, manifest.maxBatch)
+  checkInteger('count', count, 1, manifest.maxQueries)
   checkLength('entries', entries, answerBytes(manifest, count, proofs) - HEADER_BYTES)
   return encodeMessage(ANSWER_MAGIC, manifest, suiteOf(proofs), count, entries)
 }

@@ -2,7 +2,7 @@
 // whose lengths follow from the manifest.
 
 import { checkInteger } from './bytes.js'
-import { HEADER_BYTES, MAX_BATCH, SUITE_ONE_SERVER, SUITE_ONE_SERVER_DIRECTORY } from './constants.js'
+import { HEADER_BYTES, MAX_QUERIES, SUITE_ONE_SERVER, SUITE_ONE_SERVER_DIRECTORY } from './constants.js'
 import type { InstantOf } from './instant.js'
 import type { Manifest } from './manifest.js'
 import {
@@ -29,7 +29,7 @@ export interface OneServerQuery extends MessageHeader {
   readonly queries: Uint8Array
 }
 
-/** Whether a database has such lookups: its publisher must have signed a hint for them. */
+/** Whether a database has such lookups: its publisher must have signed a public hint for them. */
 export function hasOneServer({ oneServerHint }: Pick<Manifest, 'oneServerHint'>): boolean {
   return oneServerHint !== undefined
 }
@@ -41,14 +41,14 @@ export function encodeOneServerQuery(
   count: number,
   queries: Uint8Array,
 ): Uint8Array<ArrayBuffer> {
-  checkInteger('count', count, 1, MAX_BATCH)
+  checkInteger('count', count, 1, MAX_QUERIES)
   return encodeMessage(QUERY_MAGIC, manifest, ONE_SERVER_SUITES[of], count, queries)
 }
 
 /** Reads a request's header. Throws WireError if it is malformed. The server checks the queries. */
 export function decodeOneServerQuery(bytes: Uint8Array): OneServerQuery {
   const header = decodeHeader('query', QUERY_MAGIC, bytes, Object.values(ONE_SERVER_SUITES))
-  checkInteger('count', header.count, 1, MAX_BATCH)
+  checkInteger('count', header.count, 1, MAX_QUERIES)
   const of = header.suite === ONE_SERVER_SUITES.records ? 'records' : 'directory'
   return { ...header, of, queries: bytes.subarray(HEADER_BYTES) }
 }

@@ -2,7 +2,7 @@
 // a subset and offsets, an answer two parities. The core knows a query's length, which follows from the layout.
 
 import { checkInteger, checkLength } from './bytes.js'
-import { HEADER_BYTES, MAX_BATCH, SUITE_PARITIES } from './constants.js'
+import { HEADER_BYTES, MAX_QUERIES, SUITE_PARITIES } from './constants.js'
 import { malformed } from './errors.js'
 import { blockBytes } from './geometry.js'
 import type { Manifest } from './manifest.js'
@@ -10,7 +10,7 @@ import { ANSWER_MAGIC, checkAnswered, decodeHeader, encodeMessage, QUERY_MAGIC }
 
 /** A request of `count` queries, which the core made. Throws WireError on a wrong count. */
 export function encodeParityQuery(manifest: Manifest, count: number, queries: Uint8Array): Uint8Array<ArrayBuffer> {
-  checkInteger('count', count, 1, Math.min(MAX_BATCH, manifest.maxBatch))
+  checkInteger('count', count, 1, Math.min(MAX_QUERIES, manifest.maxQueries))
   return encodeMessage(QUERY_MAGIC, manifest, SUITE_PARITIES, count, queries)
 }
 

@@ -49,7 +49,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
       blockRecords: fc.constant(2 ** choice.packing),
       keyed: fc.constant(choice.keyed),
       variable: fc.constant(choice.variable),
-      maxBatch: fc.integer({ min: 1, max: 64 }),
+      maxQueries: fc.integer({ min: 1, max: 64 }),
       expires: choice.hinted && choice.suite !== 2 ? fc.integer({ min: 1 }) : fc.oneof(fc.constant(0), fc.maxSafeNat()),
       directoryBytes: choice.keyed ? fc.integer({ min: 1, max: 0xffff_ffff }) : fc.constant(0),
       updates: fc.constant(listed ? choice.updates : -1),
@@ -73,7 +73,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
     return {
       ...fields,
       recordBytes,
-      maxBatch: Math.max(1, Math.min(fields.maxBatch, mostQueries({ ...fields, recordBytes }))),
+      maxQueries: Math.max(1, Math.min(fields.maxQueries, mostQueries({ ...fields, recordBytes }))),
       updateListBytes: updates < 0 ? 0 : 40 + Math.min(updates, most) * (5 + recordBytes),
     }
   })

@@ -17,7 +17,7 @@ function same(written: Uint8Array, read: Uint8Array): void {
 
 /** A query's bytes. */
 function written(query: ReturnType<typeof wire.decodeQuery>): Uint8Array {
-  const manifest = { ...manifests[0]!, ...query, maxBatch: query.count }
+  const manifest = { ...manifests[0]!, ...query, maxQueries: query.count }
   return wire.encodeQuery(manifest, query.count, query.vectors, wire.builtFor(query))
 }
 

@@ -121,26 +121,26 @@ describe('a chain of manifests', () => {
   const third = { ...later, epoch: 3, records: 1001 }
   const joined = (...chain: Manifest[]) => Uint8Array.from(chain.flatMap(manifest => [...encodeManifest(manifest)]))
 
-  test('keeps its batch limit while partitions open, whatever the planner would take for the new ones', () => {
+  test('keeps its query limit while partitions open, whatever the planner would take for the new ones', () => {
     // ℓ = 65 536 from Q = 16 to 17, and 2^24 records with proofs from Q = 256 to 257: eight, and sixty, queries stay allowed.
-    for (const [recordBytes, partitionRecords, partitions, maxBatch] of [
+    for (const [recordBytes, partitionRecords, partitions, maxQueries] of [
       [65_536, 1, 16, 8],
       [32, 65_536, 256, 60],
     ] as const) {
       const sized = (change: Partial<Manifest>): Manifest => {
-        const manifest = { ...later, recordBytes, valueBytes: recordBytes, partitionRecords, partitions, maxBatch }
+        const manifest = { ...later, recordBytes, valueBytes: recordBytes, partitionRecords, partitions, maxQueries }
         const full = { ...manifest, records: partitions * partitionRecords, ...change }
         const digests = new Uint8Array(32 * full.partitions).fill(1)
         return { ...full, commitments: digests, contentHashes: digests }
       }
       const opened = { epoch: 3, partitions: partitions + 1 }
       expect(decodeManifests(joined(sized({}), sized(opened)))).toHaveLength(2)
-      for (const other of [maxBatch - 1, maxBatch + 1]) {
-        expect(() => decodeManifests(joined(sized({}), sized({ ...opened, maxBatch: other })))).toThrow(
-          /batch limit: .* as before/,
+      for (const other of [maxQueries - 1, maxQueries + 1]) {
+        expect(() => decodeManifests(joined(sized({}), sized({ ...opened, maxQueries: other })))).toThrow(
+          /query limit: .* as before/,
         )
       }
-      expect(() => encodeManifest(sized({ ...opened, partitions: 3 * partitions }))).toThrow(/batch limit/)
+      expect(() => encodeManifest(sized({ ...opened, partitions: 3 * partitions }))).toThrow(/query limit/)
       encodeManifest(sized({ ...opened, partitions: 2 * partitions }))
     }
   })

@@ -16,7 +16,7 @@ export const keyless: Manifest = {
   valueBytes: 32,
   keyed: false,
   variable: false,
-  maxBatch: 64,
+  maxQueries: 64,
   expires: 0,
   directoryBytes: 0,
   updateListBytes: 0,

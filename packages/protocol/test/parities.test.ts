@@ -20,7 +20,7 @@ import { bytesOf, smallManifests } from './arbitraries.js'
 const exchanges = fc
   .record({ manifest: smallManifests, each: fc.integer({ min: 1, max: 200 }), count: fc.integer({ min: 1, max: 4 }) })
   .chain(({ manifest, each, count: wanted }) => {
-    const count = Math.min(wanted, manifest.maxBatch)
+    const count = Math.min(wanted, manifest.maxQueries)
     return fc
       .tuple(bytesOf(count * each), bytesOf(parityAnswerBytes(manifest, count) - HEADER_BYTES))
       .map(([queries, parities]) => ({ manifest, each, count, queries, parities }))
@@ -68,7 +68,7 @@ describe('a lookup with one server', () => {
         expect(() => decodeClaimedQuery(body)).toThrow(WireError)
         expect(() => decodeQuery(body)).toThrow(WireError)
         expect(() => encodeParityQuery(manifest, 0, queries)).toThrow(WireError)
-        expect(() => encodeParityQuery(manifest, manifest.maxBatch + 1, queries)).toThrow(WireError)
+        expect(() => encodeParityQuery(manifest, manifest.maxQueries + 1, queries)).toThrow(WireError)
       }),
       { numRuns: 20 },
     )

@@ -15,7 +15,7 @@ export function oneServerHalf(glue: OneServerGlue): OneServerCore {
 }
 
 function sizes(numbers: Float64Array): OneServerSizes {
-  const [requestBytes = 0, answerBytes = 0, hintBytes = 0, columns = 0, outputs = 0, maxBatch = 0, serverBytes = 0] =
+  const [requestBytes = 0, answerBytes = 0, hintBytes = 0, columns = 0, outputs = 0, maxQueries = 0, serverBytes = 0] =
     numbers
-  return { requestBytes, answerBytes, hintBytes, columns, outputs, maxBatch, serverBytes }
+  return { requestBytes, answerBytes, hintBytes, columns, outputs, maxQueries, serverBytes }
 }

@@ -15,13 +15,13 @@ const HASH_BYTES = 32
 export function oneServerCosts(
   { partitions }: Pick<Manifest, 'partitions'>,
   sizes: readonly OneServerSizes[],
-  { batch = 1, lookupsPerDay = DEFAULT_LOOKUPS, changesPerDay = 0 }: Usage = {},
+  { queries = 1, lookupsPerDay = DEFAULT_LOOKUPS, changesPerDay = 0 }: Usage = {},
 ): ModeCosts {
   const sum = (of: (sizes: OneServerSizes) => number) => sizes.reduce((total, each) => total + of(each), 0)
   const hint = sum(({ hintBytes }) => hintBytes)
   const manifest = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions + HASH_BYTES
-  const lookupBytesUp = sum(({ requestBytes }) => HEADER_BYTES + batch * requestBytes)
-  const lookupBytesDown = sum(({ answerBytes }) => HEADER_BYTES + batch * answerBytes)
+  const lookupBytesUp = sum(({ requestBytes }) => HEADER_BYTES + queries * requestBytes)
+  const lookupBytesDown = sum(({ answerBytes }) => HEADER_BYTES + queries * answerBytes)
   const changes = changesPerDay > 0 ? manifest + hint : 0
   return {
     mode: 'instant',
@@ -33,7 +33,7 @@ export function oneServerCosts(
     held: { verifier: hint },
     memoryBytes: hint,
     diskBytes: 0,
-    serverLookupMicros: batch * sum(answerMicros),
+    serverLookupMicros: queries * sum(answerMicros),
   }
 }
 

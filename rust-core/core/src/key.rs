@@ -12,7 +12,7 @@ const DATABASE_ID_CONTEXT: &str = "keyhush 2026-11 database id v1";
 const DIRECTORY_SEED_CONTEXT: &str = "keyhush 2026-11 directory seed v1";
 const QUERY_CONTEXT: &str = "keyhush 2026-11 query entropy v1";
 const UPDATE_CONTEXT: &str = "keyhush 2026-11 update entropy v1";
-const BATCH_NAME_CONTEXT: &str = "keyhush 2026-11 batch name v1";
+const PENDING_NAME_CONTEXT: &str = "keyhush 2026-11 batch name v1";
 const ROW_NAME_CONTEXT: &str = "keyhush 2026-11 row name v1";
 
 /// Bytes of the name of a row of tags.
@@ -78,7 +78,7 @@ impl DirectorySeed {
 /// Bytes of a hint's secret.
 pub const SECRET_BYTES: usize = 32;
 
-/// A hint's secret, drawn when the hint is made. It names batches, and it is mixed into all later entropy: if the
+/// A hint's secret, drawn when the hint is made. It names lookups, and it is mixed into all later entropy: if the
 /// operating system's generator repeats itself, two hints still draw different numbers.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Secret([u8; SECRET_BYTES]);
@@ -92,7 +92,7 @@ impl Secret {
         &self.0
     }
 
-    /// The entropy of a batch at `indices`: BLAKE3's `derive_key` of entropy, secret, version (u64) and the indices (u32 each).
+    /// The entropy of a lookup at `indices`: BLAKE3's `derive_key` of entropy, secret, version (u64) and the indices (u32 each).
     pub(crate) fn query_entropy(&self, entropy: &[u8; 32], version: u64, indices: &[u32]) -> Zeroizing<[u8; 32]> {
         let mut hasher = self.hedge(QUERY_CONTEXT, entropy, version);
         for index in indices {
@@ -112,9 +112,9 @@ impl Secret {
         hasher
     }
 
-    /// A batch's name: BLAKE3 of its stored form as drawn, keyed with the `derive_key` of the secret.
-    pub(crate) fn batch_name(&self, form: &[u8]) -> [u8; 32] {
-        let key = Zeroizing::new(blake3::derive_key(BATCH_NAME_CONTEXT, &self.0));
+    /// A lookup's name: BLAKE3 of its stored form as drawn, keyed with the `derive_key` of the secret.
+    pub(crate) fn pending_name(&self, form: &[u8]) -> [u8; 32] {
+        let key = Zeroizing::new(blake3::derive_key(PENDING_NAME_CONTEXT, &self.0));
         *blake3::keyed_hash(&key, form).as_bytes()
     }
 

@@ -23,9 +23,9 @@ pub const MAX_PARTITIONS: usize = 65_536;
 const MIN_PLANNED_PARTITIONS: u64 = 16;
 const HINT_BYTES_TARGET: u64 = 8 << 20;
 /// Most queries of a request, in any generation.
-pub const MAX_BATCH: usize = 64;
-const BATCH_BYTES_TARGET: usize = 8 << 20;
-const BATCH_BYTES_CEILING: usize = 2 * BATCH_BYTES_TARGET;
+pub const MAX_QUERIES: usize = 64;
+const ANSWER_BYTES_TARGET: usize = 8 << 20;
+const ANSWER_BYTES_CEILING: usize = 2 * ANSWER_BYTES_TARGET;
 
 /// The sizes of stored records, as in the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,19 +199,19 @@ impl Layout {
         usize::BITS - (self.partition_records() - 1).leading_zeros()
     }
 
-    /// The batch limit of a generation that begins with this layout: as many queries as 8 MiB of entries serve, from 1 to 64.
-    /// `entry_bytes` is ℓ′, or ℓ′ + proof. The limit stays while Q grows, so that a pending batch can always be sent.
+    /// The query limit of a generation that begins with this layout: as many queries as 8 MiB of entries serve, from 1 to 64.
+    /// `entry_bytes` is ℓ′, or ℓ′ + proof. The limit stays while Q grows, so that a pending lookup can always be sent.
     #[must_use]
-    pub fn max_batch(&self, entry_bytes: usize) -> usize {
-        (BATCH_BYTES_TARGET / (self.partitions * entry_bytes)).clamp(1, MAX_BATCH)
+    pub fn max_queries(&self, entry_bytes: usize) -> usize {
+        (ANSWER_BYTES_TARGET / (self.partitions * entry_bytes)).clamp(1, MAX_QUERIES)
     }
 
-    /// Whether a generation with batch limit `max_batch` may have this layout: its longest answer has at most 16 MiB of
+    /// Whether a generation with query limit `max_queries` may have this layout: its longest answer has at most 16 MiB of
     /// entries, or answers a single query. So Q may at least double before the next generation must begin.
     #[must_use]
-    pub fn carries(&self, max_batch: usize, entry_bytes: usize) -> bool {
-        let bytes = self.partitions as u64 * max_batch as u64 * entry_bytes as u64;
-        max_batch == 1 || (1..=MAX_BATCH).contains(&max_batch) && bytes <= BATCH_BYTES_CEILING as u64
+    pub fn carries(&self, max_queries: usize, entry_bytes: usize) -> bool {
+        let bytes = self.partitions as u64 * max_queries as u64 * entry_bytes as u64;
+        max_queries == 1 || (1..=MAX_QUERIES).contains(&max_queries) && bytes <= ANSWER_BYTES_CEILING as u64
     }
 
     /// (q, m): the partition of the stored record `index`, and its block's offset in the partition.
@@ -259,7 +259,7 @@ mod tests {
             for q in [1, 2, 15, 16, 17, 255, 256, 1024] {
                 let layout = |q| Layout::new(1, l, q, m);
                 let Ok(first) = layout(q) else { continue };
-                let limit = first.max_batch(entry);
+                let limit = first.max_queries(entry);
                 assert!(first.carries(limit, entry));
                 let Ok(double) = layout(2 * q) else { continue };
                 assert!(double.carries(limit, entry), "{q} {entry}");

@@ -4,7 +4,7 @@
 //! | half | module | what it does |
 //! |---|---|---|
 //! | client | [`tapir::hint::HintBuilder`] | folds streamed partitions into a [`tapir::hint::Hint`] (Fig. 4) |
-//! | client | [`tapir::query`] | makes a pending batch of queries from a hint (Fig. 5) |
+//! | client | [`tapir::query`] | makes the queries of a lookup from a hint (Fig. 5) |
 //! | client | [`tapir::recon`] | turns verified answers into records and the next hint (Fig. 5) |
 //! | client | [`tapir::update`] | applies an update list to a hint (Fig. 6) |
 //! | client | [`local::Local`] | holds the whole database, for lookups without queries |

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 use crate::database::flat::{At, Database};
 use crate::database::list::UpdateList;
 use crate::error::Error;
-use crate::layout::{Layout, MAX_BATCH};
+use crate::layout::{Layout, MAX_QUERIES};
 use crate::random::ENTROPY_BYTES;
 use crate::stored::{BINDING_BYTES, NAME_BYTES, Unsealed};
 
@@ -18,8 +18,8 @@ pub trait Answerer<C> {
     /// The bytes of one query in a request's body.
     fn query_bytes(&self, layout: &Layout) -> usize;
 
-    /// The most queries of a request. `limit` is the generation's batch limit.
-    fn max_batch(&self, _layout: &Layout, limit: usize) -> usize {
+    /// The most queries of a request. `limit` is the generation's query limit.
+    fn max_queries(&self, _layout: &Layout, limit: usize) -> usize {
         limit
     }
 
@@ -50,13 +50,13 @@ pub enum Verdict {
     Open,
 }
 
-/// The result of a batch that has been applied.
+/// The result of a lookup that has been applied.
 pub struct Recovered {
     /// count·ℓ bytes, in query order
     pub records: Vec<u8>,
     /// Queries that no hint could serve. Their records are zeros. The call fails, but the other queries' hints are spent.
     pub missed: usize,
-    /// The batch's journal entry. Secret.
+    /// The lookup's journal entry. Secret.
     pub effect: Zeroizing<Vec<u8>>,
 }
 
@@ -64,7 +64,7 @@ pub struct Recovered {
 /// scheme/scheme.ts). Secret, and never copied. All lengths depend on nothing but the layout and the number of queries.
 /// Callers keep it in an [`Asked`].
 pub trait State<C>: Sized {
-    /// A batch whose requests may have been sent, and whose replies have not been applied. It is used once. Secret.
+    /// A lookup whose requests may have been sent, and whose replies have not been applied. It is used once. Secret.
     type Pending;
 
     /// The layout at the state's epoch.
@@ -73,28 +73,28 @@ pub trait State<C>: Sized {
     /// How many more queries the state can serve; `None`: any number.
     fn remaining(&self) -> Option<usize>;
 
-    /// Whether a batch may have this many queries.
+    /// Whether a lookup may have this many queries.
     fn carries(&self, queries: usize) -> bool;
 
-    /// Makes a batch with fresh entropy. The state does not change.
+    /// Makes a lookup with fresh entropy. The state does not change.
     ///
     /// # Errors
-    /// [`Error::Condemned`]; [`Error::Phase`] for an empty batch; [`Error::Index`] if a record does not exist.
+    /// [`Error::Condemned`]; [`Error::Phase`] for an empty lookup; [`Error::Index`] if a record does not exist.
     fn query(&mut self, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Self::Pending, Error>;
 
-    /// The number of queries in a batch.
+    /// The number of queries in a lookup.
     fn count(pending: &Self::Pending) -> usize;
 
-    /// The name under which the rollback fence knows a batch. It is the same at every epoch.
-    fn batch_name(pending: &Self::Pending) -> [u8; NAME_BYTES];
+    /// The name under which the rollback fence knows a lookup. It is the same at every epoch.
+    fn pending_name(pending: &Self::Pending) -> [u8; NAME_BYTES];
 
-    /// The stored form of a batch, to be made durable before the first request leaves. Secret.
+    /// The stored form of a lookup, to be made durable before the first request leaves. Secret.
     fn pending_bytes(&self, pending: &Self::Pending) -> Vec<u8>;
 
-    /// Reads a stored batch. It must belong to this state at this version.
+    /// Reads a stored lookup. It must belong to this state at this version.
     ///
     /// # Errors
-    /// [`Error::State`] or [`Error::Index`] if the bytes are no such batch.
+    /// [`Error::State`] or [`Error::Index`] if the bytes are no such lookup.
     fn resume(&self, pending: &[u8]) -> Result<Self::Pending, Error>;
 
     /// The request to a party (0 or 1). It is the same each time.
@@ -109,11 +109,11 @@ pub trait State<C>: Sized {
     /// [`Error::Condemned`]; [`Error::Index`] if there is no such party; [`Error::Length`] for a reply of the wrong length.
     fn verify(&mut self, pending: &mut Self::Pending, party: usize, reply: &[u8]) -> Result<Verdict, Error>;
 
-    /// Recovers the batch's records and applies the batch.
+    /// Recovers the lookup's records and applies the lookup.
     ///
     /// # Errors
     /// [`Error::Phase`] if a reply is missing; [`Error::Condemned`] if the replies together are not genuine;
-    /// [`Error::State`] if the state is corrupt. Then nothing has been applied, and the batch is returned.
+    /// [`Error::State`] if the state is corrupt. Then nothing has been applied, and the lookup is returned.
     fn recon(&mut self, pending: Self::Pending) -> Result<Recovered, (Error, Self::Pending)>;
 
     /// Applies the next entry of a journal: an effect or an update.
@@ -122,7 +122,7 @@ pub trait State<C>: Sized {
     /// [`Error::State`] if it is neither, or not the next one; [`Error::Update`].
     fn replay(&mut self, entry: &[u8]) -> Result<(), Error>;
 
-    /// Brings state and batch to the next epoch, whose `commitments` are given, with fresh entropy. Returns the journal entry.
+    /// Brings state and lookup to the next epoch, whose `commitments` are given, with fresh entropy. Returns the journal entry.
     ///
     /// # Errors
     /// [`Error::Condemned`], [`Error::Update`], [`Error::State`], [`Error::Layout`], [`Error::Length`]. Then nothing has changed.
@@ -141,49 +141,49 @@ pub trait State<C>: Sized {
     fn written(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error>;
 }
 
-/// A state, and at most one pending batch. It refuses calls that come out of order, for every scheme.
+/// A state, and at most one pending lookup. It refuses calls that come out of order, for every scheme.
 pub struct Asked<C, S: State<C>> {
     /// public for calls that only one scheme has
     pub state: S,
     pending: Option<S::Pending>,
-    /// the last applied batch's journal entry, until it is taken
+    /// the last applied lookup's journal entry, until it is taken
     effect: Option<Zeroizing<Vec<u8>>>,
-    /// the last applied batch's [`Recovered::missed`]
+    /// the last applied lookup's [`Recovered::missed`]
     missed: usize,
 }
 
-const NONE_PENDING: Error = Error::Phase("no batch is pending");
+const NONE_PENDING: Error = Error::Phase("no lookup is pending");
 
 impl<C, S: State<C>> Asked<C, S> {
-    /// Wraps a state that has no pending batch.
+    /// Wraps a state that has no pending lookup.
     #[must_use]
     pub fn new(state: S) -> Self {
         Asked { state, pending: None, effect: None, missed: 0 }
     }
 
     fn none_pending(&self) -> Result<(), Error> {
-        if self.pending.is_some() { Err(Error::Phase("a batch is pending; finish it first")) } else { Ok(()) }
+        if self.pending.is_some() { Err(Error::Phase("a lookup is pending; finish it first")) } else { Ok(()) }
     }
 
     fn some_pending(&self) -> Result<&S::Pending, Error> {
         self.pending.as_ref().ok_or(NONE_PENDING)
     }
 
-    /// The number of pending queries; 0 without a pending batch.
+    /// The number of pending queries; 0 without a pending lookup.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.as_ref().map_or(0, S::count)
     }
 
-    /// Makes a batch with fresh entropy, and keeps it as the pending one.
+    /// Makes a lookup with fresh entropy, and keeps it as the pending one.
     ///
     /// # Errors
-    /// [`Error::Phase`] if a batch is pending already, or if the state has too few queries left; [`Error::Index`] for more
-    /// queries than a batch may have; as [`State::query`].
+    /// [`Error::Phase`] if a lookup is pending already, or if the state has too few queries left; [`Error::Index`] for more
+    /// queries than a lookup may have; as [`State::query`].
     pub fn query(&mut self, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<(), Error> {
         self.none_pending()?;
         if !self.state.carries(indices.len().max(1)) {
-            return Err(Error::Index { what: "queries in a batch", bound: MAX_BATCH as u64 + 1 });
+            return Err(Error::Index { what: "queries in a lookup", bound: MAX_QUERIES as u64 + 1 });
         }
         if self.state.remaining().is_some_and(|left| left < indices.len()) {
             return Err(Error::Phase("the state is used up; prepare a new one"));
@@ -192,49 +192,49 @@ impl<C, S: State<C>> Asked<C, S> {
         Ok(())
     }
 
-    /// The pending batch's stored form. Secret.
+    /// The pending lookup's stored form. Secret.
     ///
     /// # Errors
-    /// [`Error::Phase`] without a pending batch.
+    /// [`Error::Phase`] without a pending lookup.
     pub fn pending_bytes(&self) -> Result<Vec<u8>, Error> {
         self.some_pending().map(|pending| self.state.pending_bytes(pending))
     }
 
-    /// Reads a stored batch, and keeps it as the pending one.
+    /// Reads a stored lookup, and keeps it as the pending one.
     ///
     /// # Errors
-    /// [`Error::Phase`] if a batch is pending already; as [`State::resume`].
+    /// [`Error::Phase`] if a lookup is pending already; as [`State::resume`].
     pub fn resume(&mut self, pending: &[u8]) -> Result<(), Error> {
         self.none_pending()?;
         self.pending = Some(self.state.resume(pending)?);
         Ok(())
     }
 
-    /// Drops the pending batch. It must have been neither stored nor sent.
+    /// Drops the pending lookup. It must have been neither stored nor sent.
     pub fn withdraw(&mut self) {
         self.pending = None;
     }
 
-    /// The pending batch's request to a party.
+    /// The pending lookup's request to a party.
     ///
     /// # Errors
-    /// [`Error::Phase`] without a pending batch; as [`State::request`].
+    /// [`Error::Phase`] without a pending lookup; as [`State::request`].
     pub fn request(&self, party: usize) -> Result<Vec<u8>, Error> {
         S::request(self.some_pending()?, party)
     }
 
-    /// The name under which the rollback fence knows the pending batch.
+    /// The name under which the rollback fence knows the pending lookup.
     ///
     /// # Errors
-    /// [`Error::Phase`] without a pending batch.
-    pub fn batch_name(&self) -> Result<[u8; NAME_BYTES], Error> {
-        self.some_pending().map(S::batch_name)
+    /// [`Error::Phase`] without a pending lookup.
+    pub fn pending_name(&self) -> Result<[u8; NAME_BYTES], Error> {
+        self.some_pending().map(S::pending_name)
     }
 
-    /// Runs a call that only one scheme has, on the state and the pending batch.
+    /// Runs a call that only one scheme has, on the state and the pending lookup.
     ///
     /// # Errors
-    /// [`Error::Phase`] without a pending batch; as the call.
+    /// [`Error::Phase`] without a pending lookup; as the call.
     pub fn with_pending<T>(
         &mut self,
         call: impl FnOnce(&mut S, &mut S::Pending) -> Result<T, Error>,
@@ -242,27 +242,27 @@ impl<C, S: State<C>> Asked<C, S> {
         call(&mut self.state, self.pending.as_mut().ok_or(NONE_PENDING)?)
     }
 
-    /// The state, for a call that only one scheme has and that must not come between a batch and its replies.
+    /// The state, for a call that only one scheme has and that must not come between a lookup and its replies.
     ///
     /// # Errors
-    /// [`Error::Phase`] if a batch is pending.
+    /// [`Error::Phase`] if a lookup is pending.
     pub fn at_rest(&mut self) -> Result<&mut S, Error> {
         self.none_pending()?;
         Ok(&mut self.state)
     }
 
-    /// Checks a party's reply to the pending batch.
+    /// Checks a party's reply to the pending lookup.
     ///
     /// # Errors
-    /// [`Error::Phase`] without a pending batch; as [`State::verify`].
+    /// [`Error::Phase`] without a pending lookup; as [`State::verify`].
     pub fn verify(&mut self, party: usize, reply: &[u8]) -> Result<Verdict, Error> {
         self.with_pending(|state, pending| state.verify(pending, party, reply))
     }
 
-    /// Recovers the records and applies the batch. The caller then takes the journal entry with [`Asked::take_effect`].
+    /// Recovers the records and applies the lookup. The caller then takes the journal entry with [`Asked::take_effect`].
     ///
     /// # Errors
-    /// [`Error::Phase`] without a pending batch; as [`State::recon`]. Then the batch is still pending.
+    /// [`Error::Phase`] without a pending lookup; as [`State::recon`]. Then the lookup is still pending.
     pub fn recon(&mut self) -> Result<Vec<u8>, Error> {
         let pending = self.pending.take().ok_or(NONE_PENDING)?;
         let recovered = self.state.recon(pending).map_err(|(error, pending)| {
@@ -274,7 +274,7 @@ impl<C, S: State<C>> Asked<C, S> {
         Ok(recovered.records)
     }
 
-    /// [`Recovered::missed`] of the last applied batch.
+    /// [`Recovered::missed`] of the last applied lookup.
     #[must_use]
     pub fn missed(&self) -> usize {
         self.missed
@@ -285,20 +285,20 @@ impl<C, S: State<C>> Asked<C, S> {
     /// # Errors
     /// [`Error::Phase`] if there is none.
     pub fn take_effect(&mut self) -> Result<Vec<u8>, Error> {
-        let mut effect = self.effect.take().ok_or(Error::Phase("no effect to take; apply a batch first"))?;
+        let mut effect = self.effect.take().ok_or(Error::Phase("no effect to take; apply a lookup first"))?;
         Ok(std::mem::take(&mut *effect))
     }
 
     /// Applies the next entry of a journal.
     ///
     /// # Errors
-    /// [`Error::Phase`] if a batch is pending; as [`State::replay`].
+    /// [`Error::Phase`] if a lookup is pending; as [`State::replay`].
     pub fn replay(&mut self, entry: &[u8]) -> Result<(), Error> {
         self.none_pending()?;
         self.state.replay(entry)
     }
 
-    /// Brings the state, and the pending batch if there is one, to the next epoch. Returns the journal entry.
+    /// Brings the state, and the pending lookup if there is one, to the next epoch. Returns the journal entry.
     ///
     /// # Errors
     /// As [`State::update`]; [`Error::Update`] if the bytes are no list from this layout to `after`. Then nothing has changed.
@@ -316,7 +316,7 @@ impl<C, S: State<C>> Asked<C, S> {
     /// The state's stored form.
     ///
     /// # Errors
-    /// [`Error::Phase`] if a batch is pending; as [`State::written`].
+    /// [`Error::Phase`] if a lookup is pending; as [`State::written`].
     pub fn encode(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
         self.written(binding).map(Unsealed::seal)
     }

@@ -36,7 +36,7 @@ pub fn answer_bytes<C: VectorCommitment>(
 ) -> Result<usize, Error> {
     let answerer = answerer_of(suite, database)?;
     let layout = database.layout_at(at)?;
-    expect_below("queries", queries, answerer.max_batch(layout, database.max_batch()) + 1)?;
+    expect_below("queries", queries, answerer.max_queries(layout, database.max_queries()) + 1)?;
     Ok(answerer.answer_bytes(layout, queries))
 }
 
@@ -47,14 +47,14 @@ pub fn answer_bytes<C: VectorCommitment>(
 pub fn query_limits<C: VectorCommitment>(suite: u16, database: &Database<C>, at: At) -> Result<(usize, usize), Error> {
     let answerer = answerer_of(suite, database)?;
     let layout = database.layout_at(at)?;
-    Ok((answerer.query_bytes(layout), answerer.max_batch(layout, database.max_batch())))
+    Ok((answerer.query_bytes(layout), answerer.max_queries(layout, database.max_queries())))
 }
 
 /// Answers a request's body: its queries one after the other, with the answers in the same order.
 ///
 /// # Errors
 /// [`Error::Phase`] if this database does not answer the suite, if a partition is not committed, or if there is no such
-/// epoch; [`Error::Length`] unless the body is 1 to [`Answerer::max_batch`] queries; as [`Answerer::answer`].
+/// epoch; [`Error::Length`] unless the body is 1 to [`Answerer::max_queries`] queries; as [`Answerer::answer`].
 pub fn answer<C: VectorCommitment>(
     suite: u16,
     database: &Database<C>,

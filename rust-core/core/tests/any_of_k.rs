@@ -17,7 +17,7 @@ use keyhush_core::instant;
 use keyhush_core::instant::pass::{Pass, answer, answer_vectors, check_vectors};
 use keyhush_core::instant::query::{Pending, query, query_any_of};
 use keyhush_core::instant::recon::recon;
-use keyhush_core::instant::vectors::{Form, MAX_SERVERS, hazmat_last_share, max_batch, queries, shape, share};
+use keyhush_core::instant::vectors::{Form, MAX_SERVERS, hazmat_last_share, max_queries, queries, shape, share};
 use keyhush_core::layout::Layout;
 use keyhush_kernels::scan::Shape;
 use proptest::prelude::*;
@@ -62,14 +62,14 @@ fn every_record_of_every_shape_is_found_by_any_number_of_servers() {
         let layout = database.layout();
         for servers in [2, 3, 4, 5, MAX_SERVERS] {
             let indices: Vec<u32> = (0..layout.records() as u32).collect();
-            for (number, batch) in indices.chunks(max_batch(&shape(layout, servers)).min(40)).enumerate() {
-                let pending = ask(layout, servers, batch, &entropy("lookup", number));
+            for (number, chunk) in indices.chunks(max_queries(&shape(layout, servers)).min(40)).enumerate() {
+                let pending = ask(layout, servers, chunk, &entropy("lookup", number));
                 let answers = all_answers(database, &pending, At::Newest);
                 let found =
                     records(&pending, &database.commitments().unwrap(), &answers).expect("all servers are honest");
                 let expected: Vec<u8> =
-                    batch.iter().flat_map(|&index| database.record(index as usize).unwrap().to_vec()).collect();
-                assert_eq!(found, expected, "{layout:?}, {servers} servers, from record {}", batch[0]);
+                    chunk.iter().flat_map(|&index| database.record(index as usize).unwrap().to_vec()).collect();
+                assert_eq!(found, expected, "{layout:?}, {servers} servers, from record {}", chunk[0]);
             }
         }
     }

@@ -63,8 +63,8 @@ fn what_cannot_be_is_refused_and_nothing_overflows() {
         Workload::new(u64::MAX, 32),
         Workload { partitions: Some(0), ..base },
         Workload { partitions: Some(u64::MAX), ..base },
-        Workload { batch: 0, ..base },
-        Workload { batch: 65, ..base },
+        Workload { queries: 0, ..base },
+        Workload { queries: 65, ..base },
         Workload { uplink_kbit: 0, ..base },
         Workload { downlink_kbit: 0, ..base },
     ] {
@@ -135,7 +135,7 @@ fn rows_are_what_is_sent_and_kept() {
 fn an_instant_lookup_with_three_servers_or_more_costs_what_its_messages_do() {
     let Plan { layout, .. } = packed(700, 100);
     for servers in [3, 5, 8] {
-        let workload = Workload { servers: servers as u64, batch: 2, ..Workload::new(0, 0) };
+        let workload = Workload { servers: servers as u64, queries: 2, ..Workload::new(0, 0) };
         let rows = modes(&layout, &DirectorySize::default(), &[Proofs::Openings], &workload);
         let row = rows.iter().find(|row| row.mode == Mode::Instant).unwrap();
         let pending = instant::query::query_any_of(&layout, servers, &[5, 6], &[1; 32]).unwrap();
@@ -171,11 +171,11 @@ fn a_database_without_commitments_is_kept_or_asked_with_tags() {
 #[test]
 fn hints_for_one_server_cost_what_is_planned() {
     let near = |planned: u64, made: usize| planned.abs_diff(made as u64) <= made as u64 / 100 + 2048;
-    for (records, value_bytes, batch, hint_lookups) in
+    for (records, value_bytes, queries, hint_lookups) in
         [(1000, 32, 8, None), (40_000, 7, 3, Some(500)), (70_000, 1, 64, Some(64))]
     {
         let plan =
-            Plan::new(&Workload { batch, hint_lookups, changes_per_day: 1, ..Workload::new(records, value_bytes) })
+            Plan::new(&Workload { queries, hint_lookups, changes_per_day: 1, ..Workload::new(records, value_bytes) })
                 .unwrap();
         let [row] = rows(&plan, Mode::Single)[..] else { panic!("one row") };
         let (database, _) = made(&plan, Proofs::Tags);
@@ -187,10 +187,10 @@ fn hints_for_one_server_cost_what_is_planned() {
         let mut hints = builder.finish_at(0).map_err(|(error, _)| error).unwrap();
         assert!(near(row.held.hints, hints.hint_bytes()), "{} {}", row.held.hints, hints.hint_bytes());
         assert_eq!(row.held.tags, hints.tag_bytes() as u64);
-        let indices: Vec<u32> = (0..batch as u32).collect();
+        let indices: Vec<u32> = (0..queries as u32).collect();
         let pending = single::query::query(&mut hints, &indices, &[4; 32]).unwrap();
         assert_eq!(row.lookup_bytes_up, 40 + pending.queries().len() as u64);
-        assert_eq!(row.lookup_bytes_down, 40 + (2 * batch * plan.layout.record_bytes() as u64));
+        assert_eq!(row.lookup_bytes_down, 40 + (2 * queries * plan.layout.record_bytes() as u64));
         let stored = hints.encode(&[0; 32]).unwrap().len() + pending.encode(&plan.layout).len();
         let journal = journal_limit(row.held.hints + row.held.tags) as usize;
         assert!(row.disk_bytes as usize >= stored + journal);

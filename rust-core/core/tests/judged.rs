@@ -122,7 +122,7 @@ fn a_request_has_entries_for_256_pairings_or_a_single_query() {
         let layout = Layout::new(2 * partitions, 1, partitions, 2).unwrap();
         let database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_by_caller(POINTPROOFS);
         let limits = query_limits(SUITE, &database, At::Newest).unwrap();
-        assert_eq!((limits, database.max_batch()), ((2 * partitions as usize, most), 64));
+        assert_eq!((limits, database.max_queries()), ((2 * partitions as usize, most), 64));
         let hint = hint_of(&database, Proofs::Packaged(POINTPROOFS), [1; 32]);
         let carries = |queries| State::<Merkle>::carries(&hint, queries);
         assert_eq!((carries(most), carries(most + 1)), (true, false), "Q = {partitions}");

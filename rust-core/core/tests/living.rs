@@ -1,5 +1,5 @@
 //! Tests a database that changes (papers: TAPIR §5.2, Fig. 6): servers that touch only what changed; hints, directories, pending
-//! batches and half-made hints that are updated. Compares with a plain map, and with building everything anew.
+//! lookups and half-made hints that are updated. Compares with a plain map, and with building everything anew.
 
 mod common;
 
@@ -151,8 +151,8 @@ fn lookups(world: &World, hint: &mut Hint, keys: &[u16], entropy: u64) {
 /// Looks up every key that there may be.
 fn look_up_all(world: &World, hint: &mut Hint, entropy: u64) {
     let every: Vec<u16> = (0..90).collect();
-    for (batch, keys) in (0..).zip(every.chunks(3)) {
-        lookups(world, hint, keys, entropy + batch);
+    for (number, keys) in (0..).zip(every.chunks(3)) {
+        lookups(world, hint, keys, entropy + number);
     }
 }
 
@@ -187,10 +187,10 @@ proptest! {
         lookups(&world, &mut fresh, &(0..60).collect::<Vec<_>>(), 1);
     }
 
-    /// Point 7: a pending batch survives updates that open partitions. Its old entries stay, its records are those of the new epoch
+    /// Point 7: a pending lookup survives updates that open partitions. Its old entries stay, its records are those of the new epoch
     /// at the same indices, and the hint after it is whole.
     #[test]
-    fn a_pending_batch_goes_on_through_updates(
+    fn a_pending_lookup_goes_on_through_updates(
         keys in 1u16..30, partitions in 1u64..4, pack in 0u32..4, proofs in either(), asked in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
         epochs in prop::collection::vec(choices(), 1..4), answered: bool,
     ) {
@@ -511,16 +511,16 @@ fn a_generation_that_cannot_be_is_refused() {
     assert!(matches!(failing.step(&old), Err(Error::Phase(_))));
 }
 
-/// A batch loses no query when a partition opens: it can be sent, and is answered, at every Q of its generation, and at the
+/// A lookup loses no query when a partition opens: it can be sent, and is answered, at every Q of its generation, and at the
 /// previous epoch. The planner would allow seven queries for the seventeen partitions.
 #[test]
-fn a_full_batch_that_is_pending_is_answered_after_partitions_opened() {
+fn a_full_lookup_that_is_pending_is_answered_after_partitions_opened() {
     const LONG: usize = 65_536;
     let layout = Layout::plan(16, LONG as u64, Some(16)).unwrap();
     let content: Vec<u8> = (0..16 * LONG).map(|i| (i / LONG) as u8 + 1).collect();
     for proofs in [Proofs::Openings, Proofs::Tags] {
         let mut database = database::<Merkle>(layout, &content);
-        assert_eq!(database.max_batch(), 8);
+        assert_eq!(database.max_queries(), 8);
         let mut hint = hint_of(&database, proofs, [1; 32]);
         let indices: Vec<u32> = (4..12).collect();
         let mut pending = query(&mut hint, &indices, &[2; 32]).unwrap();
@@ -528,8 +528,8 @@ fn a_full_batch_that_is_pending_is_answered_after_partitions_opened() {
 
         let added = vec![0xaa; LONG];
         let epoch = apply(&mut database, None, &[Operation::Add(&added)]).unwrap_or_else(|_| unreachable!());
-        assert_eq!((database.layout().partitions(), database.max_batch()), (17, 8));
-        assert_eq!(database.layout().max_batch(proofs.entry_bytes::<Merkle>(database.layout())), 7);
+        assert_eq!((database.layout().partitions(), database.max_queries()), (17, 8));
+        assert_eq!(database.layout().max_queries(proofs.entry_bytes::<Merkle>(database.layout())), 7);
         assert_eq!(database.answer_previous(&before, proofs).unwrap().len(), 8 * 16 * LONG);
 
         let update = HintUpdate::new(&hint, received(&epoch.list, layout), &[3; 32]);
@@ -542,7 +542,7 @@ fn a_full_batch_that_is_pending_is_answered_after_partitions_opened() {
     }
 }
 
-/// A generation ends where answers to a full batch would have more than 16 MiB. A server that restarts there knows its limit.
+/// A generation ends where answers to a full lookup would have more than 16 MiB. A server that restarts there knows its limit.
 #[test]
 fn a_generation_is_full_before_its_answers_are_too_long() {
     const LONG: usize = 65_536;
@@ -556,11 +556,11 @@ fn a_generation_is_full_before_its_answers_are_too_long() {
     apply(&mut database, None, &batch[..16]).unwrap_or_else(|_| unreachable!());
     let grown = *database.layout();
     assert_eq!(grown.partitions(), 32);
-    assert_eq!(Database::<Merkle>::new(grown).unwrap().max_batch(), 4);
-    let restarted = Database::<Merkle>::new(grown).unwrap().with_max_batch(8).unwrap();
-    assert_eq!(restarted.max_batch(), 8);
+    assert_eq!(Database::<Merkle>::new(grown).unwrap().max_queries(), 4);
+    let restarted = Database::<Merkle>::new(grown).unwrap().with_max_queries(8).unwrap();
+    assert_eq!(restarted.max_queries(), 8);
     for impossible in [0, 9, 65] {
-        let restarted = Database::<Merkle>::new(grown).unwrap().with_max_batch(impossible);
+        let restarted = Database::<Merkle>::new(grown).unwrap().with_max_queries(impossible);
         assert!(matches!(restarted.err(), Some(Error::Layout(_))), "{impossible}");
     }
 }

@@ -66,7 +66,7 @@ proptest! {
         let content = bytes(seed, (records * record_bytes) as usize);
         let database = prepared(shape, &content);
         prop_assert_eq!(database.hint().len(), shape.hint_bytes());
-        let indices: Vec<u32> = picks.iter().map(|pick| pick % records as u32).take(shape.max_batch()).collect();
+        let indices: Vec<u32> = picks.iter().map(|pick| pick % records as u32).take(shape.max_queries()).collect();
         prop_assert_eq!(looked_up(&database, &indices, seed).unwrap(), expected(&shape, &content, &indices));
     }
 }
@@ -203,7 +203,7 @@ fn every_row_of_the_column_is_judged() {
 }
 
 #[test]
-fn every_query_of_a_batch_is_judged() {
+fn every_query_of_a_lookup_is_judged() {
     let shape = Shape::of_degree(64, 300, 5).unwrap();
     let database = prepared(shape, &bytes(1, 1500));
     for wrong in 0..3 {
@@ -294,7 +294,7 @@ fn the_server_checks_lengths_and_takes_every_pattern_of_bits() {
     let shape = Shape::of_degree(64, 4000, 5).unwrap();
     let database = prepared(shape, &bytes(1, 20_000));
     let each = shape.request_bytes();
-    for length in [0, 1, each - 1, each + 1, each * (shape.max_batch() + 1)] {
+    for length in [0, 1, each - 1, each + 1, each * (shape.max_queries() + 1)] {
         assert!(matches!(database.answer(&vec![0; length]), Err(Error::Length { .. })), "{length}");
     }
     for request in [vec![0; each], vec![0xff; each], bytes(3, each), bytes(4, 2 * each)] {
@@ -307,7 +307,7 @@ fn impossible_lookups_are_refused() {
     let shape = Shape::of_degree(64, 300, 5).unwrap();
     let refused = |indices: &[u32]| Query::new(shape, CONTEXT, &MANIFEST, indices, &[0; 32]).err();
     assert!(matches!(refused(&[]), Some(Error::Length { .. })));
-    assert!(matches!(refused(&vec![0; shape.max_batch() + 1]), Some(Error::Length { .. })));
+    assert!(matches!(refused(&vec![0; shape.max_queries() + 1]), Some(Error::Length { .. })));
     assert!(matches!(refused(&[3, 300]), Some(Error::Index { bound: 300, .. })));
 }
 

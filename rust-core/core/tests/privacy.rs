@@ -42,22 +42,22 @@ fn sequences(records: usize, queries: usize) -> impl Iterator<Item = Vec<u32>> {
         .map(move |code| (0..queries).map(|place| (code / records.pow(place as u32) % records) as u32).collect())
 }
 
-/// The real client: the sequence divided into batches of the given sizes.
-fn real_client(layout: Layout, sequence: &[u32], batches: &[usize], source: &mut Enumerate) -> Views {
+/// The real client: the sequence divided into lookups of the given sizes.
+fn real_client(layout: Layout, sequence: &[u32], sizes: &[usize], source: &mut Enumerate) -> Views {
     let content: Vec<u8> = (0..layout.slots() as u8).collect();
     let mut database = bare::<Merkle>(layout, &content);
     let mut hint = hint_from(&mut database, Proofs::Tags, source);
     let mut views: Views = Default::default();
     let mut rest = sequence;
-    for &size in batches {
-        let (batch, later) = rest.split_at(size);
+    for &size in sizes {
+        let (indices, later) = rest.split_at(size);
         rest = later;
-        let pending = hazmat_query_from(&mut hint, batch, source).unwrap();
+        let pending = hazmat_query_from(&mut hint, indices, source).unwrap();
         for (view, role) in views.iter_mut().zip([Role::Retrieve, Role::Refresh]) {
             view.extend(pending.vectors(role));
         }
         let records: Vec<u32> = finish(&database, &mut hint, pending).into_iter().map(u32::from).collect();
-        assert_eq!(records, batch);
+        assert_eq!(records, indices);
     }
     views
 }
@@ -68,7 +68,7 @@ fn tiny(partitions: u64, partition_records: u64) -> Layout {
 
 #[test]
 fn one_to_three_lookups_are_jointly_uniform_whatever_was_asked() {
-    // Batches of every shape: alone, together, mixed.
+    // Lookups of every shape: alone, together, mixed.
     let shapes: [(usize, &[&[usize]]); 3] =
         [(1, &[&[1]]), (2, &[&[1, 1], &[2]]), (3, &[&[1, 1, 1], &[3], &[1, 2], &[2, 1]])];
     for (queries, shapes) in shapes {
@@ -78,7 +78,7 @@ fn one_to_three_lookups_are_jointly_uniform_whatever_was_asked() {
             for shape in shapes {
                 let uniform =
                     jointly_uniform(tiny(2, 2), queries, |source| real_client(tiny(2, 2), &sequence, shape, source));
-                assert!(uniform, "Q = M = 2, {sequence:?} in batches of {shape:?}");
+                assert!(uniform, "Q = M = 2, {sequence:?} in lookups of {shape:?}");
             }
         }
     }
@@ -91,15 +91,15 @@ fn one_to_three_lookups_are_jointly_uniform_whatever_was_asked() {
     }
 }
 
-/// Point 7: an update opens a partition while a batch is pending that was sent, in whole or in part. The extended vectors contain
+/// Point 7: an update opens a partition while a lookup is pending that was sent, in whole or in part. The extended vectors contain
 /// what was sent before, so they are all that a server has seen.
 #[test]
 fn vectors_extended_by_an_update_are_jointly_uniform_whatever_was_asked() {
     let (before, after) = (tiny(1, 2), Layout::new(3, 1, 2, 2).unwrap());
-    for batch in [1, 2] {
-        for first in sequences(before.records(), batch) {
+    for size in [1, 2] {
+        for first in sequences(before.records(), size) {
             for next in 0..3 {
-                let uniform = jointly_uniform(after, batch + 1, |source| {
+                let uniform = jointly_uniform(after, size + 1, |source| {
                     let mut database = bare::<Merkle>(before, &[0, 1]);
                     let mut hint = hint_from(&mut database, Proofs::Tags, source);
                     let mut pending = hazmat_query_from(&mut hint, &first, source).unwrap();
@@ -165,7 +165,7 @@ fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
     }
 }
 
-/// Two copies of one hint whose generators are in the same state. A fence that confirms batches by name must confirm both only if
+/// Two copies of one hint whose generators are in the same state. A fence that confirms lookups by name must confirm both only if
 /// they ask for the same records. The refresh offsets, which are all that the refresh server sees, would not be enough: they are
 /// equal for some indices, and then the retrieve vectors differ in one partition alone.
 #[test]
@@ -173,15 +173,15 @@ fn copies_with_one_generator_state_and_other_keys_never_have_equal_names() {
     for (layout, size) in [(tiny(2, 2), 1), (tiny(2, 2), 2), (tiny(1, 3), 1), (tiny(3, 2), 1), (tiny(2, 3), 1)] {
         let mut offsets_collide = false;
         Enumerate::all(|source| {
-            let mut batches: Vec<Pending> = Vec::new();
-            for batch in sequences(layout.records(), size) {
+            let mut lookups: Vec<Pending> = Vec::new();
+            for indices in sequences(layout.records(), size) {
                 source.position = 0;
                 let mut database = bare::<Merkle>(layout, &vec![0; layout.slots()]);
                 let mut hint = hint_from(&mut database, Proofs::Tags, source);
-                batches.push(hazmat_query_from(&mut hint, &batch, source).unwrap());
+                lookups.push(hazmat_query_from(&mut hint, &indices, source).unwrap());
             }
-            for (number, one) in batches.iter().enumerate() {
-                for other in &batches[..number] {
+            for (number, one) in lookups.iter().enumerate() {
+                for other in &lookups[..number] {
                     assert_ne!(one.name(), other.name());
                     offsets_collide |= one.vectors(Role::Refresh) == other.vectors(Role::Refresh);
                 }
@@ -191,7 +191,7 @@ fn copies_with_one_generator_state_and_other_keys_never_have_equal_names() {
     }
 }
 
-/// A batch's draws depend on everything that distinguishes it. So using the same entropy twice does no harm.
+/// A lookup's draws depend on everything that distinguishes it. So using the same entropy twice does no harm.
 #[test]
 fn entropy_that_comes_twice_gives_other_draws_for_other_indices_versions_and_hints() {
     let layout = Layout::new(4096, 1, 16, 256).unwrap();
@@ -200,12 +200,12 @@ fn entropy_that_comes_twice_gives_other_draws_for_other_indices_versions_and_hin
     for hint_entropy in [1, 2] {
         let mut hint = hint_of(&database, Proofs::Openings, [hint_entropy; 32]);
         for version in 0..3 {
-            for batch in [vec![5], vec![6], vec![5, 6], vec![6, 5], vec![5, 5]] {
-                let drawn = |hint: &mut Hint| query(hint, &batch, &[9; 32]).unwrap();
+            for indices in [vec![5], vec![6], vec![5, 6], vec![6, 5], vec![5, 5]] {
+                let drawn = |hint: &mut Hint| query(hint, &indices, &[9; 32]).unwrap();
                 let (one, again) = (drawn(&mut hint), drawn(&mut hint));
                 assert_eq!((one.name(), one.vectors(Role::Refresh)), (again.name(), again.vectors(Role::Refresh)));
                 let first: Vec<u8> = one.vectors(Role::Refresh)[..32].to_vec();
-                let place = (hint_entropy, version, batch.clone());
+                let place = (hint_entropy, version, indices.clone());
                 assert_eq!(seen.insert(first, place.clone()), None, "{place:?} draws as another did");
                 assert_eq!(seen.insert(one.name().to_vec(), place.clone()), None, "{place:?}");
             }

@@ -52,7 +52,7 @@ fn answers_of_the_wrong_length_change_nothing() {
         }
         assert!(!hint.is_condemned());
         let (error, pending) = recon(&mut hint, pending).err().unwrap();
-        assert!(matches!(error, Error::Phase(_)), "an unverified batch is not applied");
+        assert!(matches!(error, Error::Phase(_)), "an unverified lookup is not applied");
         assert_eq!(finish(&database, &mut hint, pending), &content[32..36]);
     }
 }
@@ -125,7 +125,7 @@ fn a_wrong_partition_leaves_the_hint_unchanged_and_none_is_folded_twice() {
     }
 }
 
-/// One batch at a time, each step in its turn. The stored form of a batch is that batch.
+/// One lookup at a time, each step in its turn. The stored form of a lookup is that lookup.
 #[test]
 fn calls_out_of_turn_change_nothing() {
     let (database, hint, content) = small();
@@ -133,7 +133,7 @@ fn calls_out_of_turn_change_nothing() {
     assert!(matches!(asked.pending_bytes(), Err(Error::Phase(_))));
     assert!(matches!(asked.take_effect(), Err(Error::Phase(_))));
     asked.query(&[8], &[1; 32]).unwrap();
-    let (stored, name) = (asked.pending_bytes().unwrap(), asked.batch_name().unwrap());
+    let (stored, name) = (asked.pending_bytes().unwrap(), asked.pending_name().unwrap());
     assert!(asked.request(2).is_err(), "no further party");
     assert!(matches!(asked.query(&[8], &[1; 32]), Err(Error::Phase(_))));
     assert!(matches!(asked.encode(&[1; 32]), Err(Error::Phase(_))));
@@ -144,7 +144,7 @@ fn calls_out_of_turn_change_nothing() {
     asked.withdraw();
     asked.resume(&stored).unwrap();
     assert!(matches!(asked.resume(&stored), Err(Error::Phase(_))));
-    assert_eq!((asked.pending_bytes().unwrap(), asked.batch_name().unwrap()), (stored, name));
+    assert_eq!((asked.pending_bytes().unwrap(), asked.pending_name().unwrap()), (stored, name));
     for party in 0..2 {
         let reply = database.answer(&asked.request(party).unwrap(), Proofs::Openings).unwrap();
         assert_eq!(asked.verify(party, &reply), Ok(Verdict::Genuine));

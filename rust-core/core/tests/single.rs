@@ -78,7 +78,7 @@ fn ask(database: &Database<Merkle>, client: &Client) -> Vec<u8> {
     answer(SUITE, database, &client.request(0).unwrap(), At::Newest).unwrap()
 }
 
-/// Looks up a batch in which every record is found. Returns the records.
+/// Looks up indices, and finds every record. Returns the records.
 fn look_up(database: &Database<Merkle>, client: &mut Client, indices: &[u32], entropy: &[u8; 32]) -> Vec<u8> {
     client.query(indices, entropy).unwrap();
     let reply = ask(database, client);
@@ -123,20 +123,20 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
         let mut behind = reopened(&mut client); // follows by the journal alone
         for round in 0..rounds {
             let records = layout.records() as u32;
-            // Often the same record again, in one batch and in several.
+            // Often the same record again, in one lookup and in several.
             let mut index = || if source.below(3) == 0 { 5 } else { source.below(records) };
-            let mut batch: Vec<u32> = (0..=round % 4).map(|_| index()).collect();
-            batch.resize(queries(round) as usize, batch[0]);
+            let mut indices: Vec<u32> = (0..=round % 4).map(|_| index()).collect();
+            indices.resize(queries(round) as usize, indices[0]);
             let mut entropy = [0; 32];
             ChaCha::new(&[seed; 32], u64::from(round) + 2).fill(&mut entropy);
-            client.query(&batch, &entropy).unwrap();
+            client.query(&indices, &entropy).unwrap();
             if round % 5 == 1 {
-                // A stored batch is the same batch.
+                // A stored lookup is the same lookup.
                 let (stored, name, request) =
-                    (client.pending_bytes().unwrap(), client.batch_name().unwrap(), client.request(0).unwrap());
+                    (client.pending_bytes().unwrap(), client.pending_name().unwrap(), client.request(0).unwrap());
                 client.withdraw();
                 client.resume(&stored).unwrap();
-                assert_eq!((client.batch_name().unwrap(), client.request(0).unwrap()), (name, request));
+                assert_eq!((client.pending_name().unwrap(), client.request(0).unwrap()), (name, request));
             }
             if round % 3 == 0 {
                 // The database changes while it is pending, before and after it was answered.
@@ -161,9 +161,9 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
                 behind.replay(&entry).unwrap();
             }
             let reply = ask(&database, &client);
-            assert_eq!(reply.len(), answer_bytes(SUITE, &database, batch.len(), At::Newest).unwrap());
+            assert_eq!(reply.len(), answer_bytes(SUITE, &database, indices.len(), At::Newest).unwrap());
             assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
-            assert_eq!(client.recon().unwrap(), expected(&database, &batch), "round {round}");
+            assert_eq!(client.recon().unwrap(), expected(&database, &indices), "round {round}");
             assert_eq!(client.missed(), 0);
             let effect = client.take_effect().unwrap();
             assert!(update_in(&effect, &layout).unwrap().is_none(), "nothing for a directory to follow");
@@ -275,11 +275,11 @@ fn tags_in_rows_do_what_tags_in_memory_do() {
         let mut behind: Option<Client> = None;
         for round in 0..if thorough() { 200 } else { 40u32 } {
             let records = layout.records() as u32;
-            let mut batch: Vec<u32> = (0..=round % 3).map(|_| source.below(records)).collect();
-            batch.extend_from_slice(&[batch[0], batch[0] / 2]); // one stripe twice
+            let mut indices: Vec<u32> = (0..=round % 3).map(|_| source.below(records)).collect();
+            indices.extend_from_slice(&[indices[0], indices[0] / 2]); // one stripe twice
             let entropy = [round as u8; 32];
             for client in [&mut held, &mut kept] {
-                client.query(&batch, &entropy).unwrap();
+                client.query(&indices, &entropy).unwrap();
             }
             assert_eq!(held.request(0).unwrap(), kept.request(0).unwrap());
             if round % 2 == 0 {
@@ -287,7 +287,7 @@ fn tags_in_rows_do_what_tags_in_memory_do() {
             }
             if round % 3 == 0 {
                 let edits: Vec<_> = (0..=source.below(60)).map(|_| source.below(records)).collect();
-                let list = edit(&mut database, edits.into_iter().chain(batch.clone()), round as u8 + 1);
+                let list = edit(&mut database, edits.into_iter().chain(indices.clone()), round as u8 + 1);
                 let entry = follow(&mut kept, &database, &list);
                 follow(&mut held, &database, &list);
                 if let Some(behind) = &mut behind {
@@ -302,7 +302,7 @@ fn tags_in_rows_do_what_tags_in_memory_do() {
             }
             for client in [&mut held, &mut kept] {
                 assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
-                assert_eq!(client.recon().unwrap(), expected(&database, &batch), "round {round}");
+                assert_eq!(client.recon().unwrap(), expected(&database, &indices), "round {round}");
             }
             let effect = kept.take_effect().unwrap();
             assert_eq!(effect, held.take_effect().unwrap());
@@ -431,10 +431,10 @@ fn edit_many(database: &mut Database<Merkle>, client: &mut Client, byte: u8) {
     follow(client, database, &list);
 }
 
-/// Changes by updates are added to the row that a batch holds, when the answer is judged. If a newer row took its place meanwhile,
+/// Changes by updates are added to the row that a lookup holds, when the answer is judged. If a newer row took its place meanwhile,
 /// an honest answer would look forged.
 #[test]
-fn no_row_is_made_anew_while_a_batch_holds_one() {
+fn no_row_is_made_anew_while_a_lookup_holds_one() {
     let mut database = server(Layout::new(4096, 32, 16, 256).unwrap(), 32);
     let mut keeper = Keeper::default();
     let mut client = Asked::new(finished(in_rows(&database, 20, 5, &mut keeper), 0));
@@ -695,7 +695,7 @@ fn every_lie_is_refused_for_every_index_in_one_way() {
     }
 }
 
-/// The same state with the same batch pending.
+/// The same state with the same lookup pending.
 fn client_like(client: &Client, database: &Database<Merkle>) -> Client {
     let mut like = self::client(database, 2, 4);
     like.resume(&client.pending_bytes().unwrap()).unwrap();
@@ -731,7 +731,7 @@ fn a_large_stored_form_is_read_in_steps_and_nothing_is_there_before_its_end() {
     assert!(matches!(reading.step(&Form::from(&later)), Err(Error::State(_))));
 }
 
-/// All stored forms of a small client: half-made; whole before its batch; that batch, its effect, and whole after it.
+/// All stored forms of a small client: half-made; whole before its lookup; that lookup, its effect, and whole after it.
 struct Stored {
     database: Database<Merkle>,
     layout: Layout,
@@ -870,22 +870,22 @@ fn a_server_answers_queries_and_refuses_what_is_none() {
     assert!(matches!(Geometry::of(&large), Err(Error::Layout(_))), "a gigabyte would be read for a query");
 }
 
-// ---- batches of which a query uses the slot that the one before it has filled -----------------------------------
+// ---- lookups of which a query uses the slot that the one before it has filled -----------------------------------
 
-fn batched() -> Database<Merkle> {
+fn reused() -> Database<Merkle> {
     server(Layout::new(700, 3, 2, 350).unwrap(), 6)
 }
 
 /// The answer comes after the database has changed and the client was restarted. A lie is refused, whichever parity is wrong.
 #[test]
-fn a_lie_about_a_slot_that_its_own_batch_has_filled_is_refused_across_an_update_and_a_restart() {
+fn a_lie_about_a_slot_that_its_own_lookup_has_filled_is_refused_across_an_update_and_a_restart() {
     for index in [0, 17, 349, 699] {
-        let mut database = batched();
+        let mut database = reused();
         let mut client = client(&database, 6, 5);
         let stored = client.encode(&BINDING).unwrap();
         // The second query uses what the first has left, and the third what the second has left.
-        let batch = [index, index, (index + 7) % 700, index];
-        client.query(&batch, &[index as u8; 32]).unwrap();
+        let indices = [index, index, (index + 7) % 700, index];
+        client.query(&indices, &[index as u8; 32]).unwrap();
         let (pending, request) = (client.pending_bytes().unwrap(), client.request(0).unwrap());
         // Asks for the record, and for another of its stripe.
         let stripe = index - index % 16;
@@ -912,7 +912,7 @@ fn a_lie_about_a_slot_that_its_own_batch_has_filled_is_refused_across_an_update_
         }
         let mut client = moved_on();
         assert_eq!(client.verify(0, &genuine), Ok(Verdict::Genuine));
-        assert_eq!((client.recon().unwrap(), client.missed()), (expected(&database, &batch), 0));
+        assert_eq!((client.recon().unwrap(), client.missed()), (expected(&database, &indices), 0));
         assert_agrees(&mut client.state, &database);
     }
 }
@@ -921,12 +921,12 @@ fn a_lie_about_a_slot_that_its_own_batch_has_filled_is_refused_across_an_update_
 /// them: one in 16.
 #[test]
 fn nothing_is_shown_twice_whatever_is_asked_between_updates_and_restarts() {
-    let mut database = batched();
+    let mut database = reused();
     let mut client = client(&database, 240, 5);
     let mut shown: Vec<Vec<u8>> = Vec::new();
     for round in 0..60u32 {
-        let batch = [round % 3, 5, round * 11, 5];
-        client.query(&batch, &[round as u8; 32]).unwrap();
+        let indices = [round % 3, 5, round * 11, 5];
+        client.query(&indices, &[round as u8; 32]).unwrap();
         if round % 4 == 1 {
             let list = edit(&mut database, [round], round as u8);
             follow(&mut client, &database, &list);

@@ -106,7 +106,7 @@ fn client_with(
     builder.finish_at(0).map_err(|(error, _)| error).unwrap()
 }
 
-/// Passes the rows that judging a batch needs. Returns how many.
+/// Passes the rows that judging a lookup needs. Returns how many.
 fn provide(hint: &Hint<Table>, pending: &mut Pending, keeper: Option<&HashMap<RowName, Vec<u8>>>) -> usize {
     let wanted = pending.wants(hint);
     wanted.iter().for_each(|name| pending.hold(hint, &keeper.unwrap()[name]).unwrap());
@@ -198,9 +198,9 @@ fn what_the_real_client_sends_is_uniform_and_leaves_fresh_hints() {
     }
 }
 
-/// The same directly: batches of one to three, as one server sees them, for every sequence.
+/// The same directly: lookups of one to three, as one server sees them, for every sequence.
 #[test]
-fn batches_of_one_to_three_look_alike_whatever_is_asked() {
+fn lookups_of_one_to_three_look_alike_whatever_is_asked() {
     let q = 2;
     let (database, each, spares) = (server(q), hints(q), drawn(q));
     for count in 1..=3u32 {
@@ -369,7 +369,7 @@ fn worst<K: std::hash::Hash + Eq + Copy>(laws: &[HashMap<K, f64>]) -> f64 {
 
 /// What a client of this kind may do differently.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Turn {
+enum Fault {
     None,
     /// reveals nothing: the choice depends only on which slots contain the record
     UsesLast,
@@ -412,7 +412,7 @@ fn models(with_extra: bool) -> Vec<Model> {
 }
 
 /// A query as subsets and offsets, four bits each.
-fn queries_by(contents: &[(u8, u8)], (stripe, offset): (u8, u8), turn: Turn) -> Vec<u32> {
+fn queries_by(contents: &[(u8, u8)], (stripe, offset): (u8, u8), fault: Fault) -> Vec<u32> {
     let own = |k: u8| contents.iter().find(|(stripe, _)| *stripe == k).map(|(_, offset)| *offset);
     let mut codes = Vec::new();
     for drawn in 0..16u8 {
@@ -427,9 +427,9 @@ fn queries_by(contents: &[(u8, u8)], (stripe, offset): (u8, u8), turn: Turn) -> 
             // What is drawn for a stripe that needs no draw counts once.
             allowed &= if real { dummy == 0 } else { true };
             if k == stripe {
-                allowed &= match turn {
-                    Turn::DummyNeverTheRecord => dummy != offset,
-                    Turn::DummyIsTheRecord => dummy == offset,
+                allowed &= match fault {
+                    Fault::DummyNeverTheRecord => dummy != offset,
+                    Fault::DummyIsTheRecord => dummy == offset,
                     _ => true,
                 };
             }
@@ -438,19 +438,19 @@ fn queries_by(contents: &[(u8, u8)], (stripe, offset): (u8, u8), turn: Turn) -> 
         }
         if allowed {
             codes.push(subset | offsets << 4);
-            codes.push(if turn == Turn::NoCoin { subset } else { subset ^ 0xf } | offsets << 4);
+            codes.push(if fault == Fault::NoCoin { subset } else { subset ^ 0xf } | offsets << 4);
         }
     }
     codes
 }
 
 /// The hints that a backup and the record make.
-fn replacements((stripe, offset): (u8, u8), models: &[Model], turn: Turn) -> Vec<usize> {
+fn replacements((stripe, offset): (u8, u8), models: &[Model], fault: Fault) -> Vec<usize> {
     let mut fresh = Vec::new();
     for mut contents in contents_of(2) {
         let before = contents.len();
         contents.retain(|(k, _)| *k != stripe);
-        if contents.len() < before && turn != Turn::BackupMayChoose {
+        if contents.len() < before && fault != Fault::BackupMayChoose {
             continue;
         }
         contents.push((stripe, offset));
@@ -466,7 +466,7 @@ const CODES: usize = 257;
 const SILENCE: u32 = 256;
 
 /// The distribution of what is sent for a sequence, with H hints that first contain three stripes each.
-fn law(sequence: &[(u8, u8)], h: usize, models: &[Model], turn: Turn) -> HashMap<usize, f64> {
+fn law(sequence: &[(u8, u8)], h: usize, models: &[Model], fault: Fault) -> HashMap<usize, f64> {
     let n = models.len();
     let states = n.pow(h as u32);
     let at = |state: usize, slot: usize| state / n.pow(slot as u32) % n;
@@ -480,29 +480,29 @@ fn law(sequence: &[(u8, u8)], h: usize, models: &[Model], turn: Turn) -> HashMap
     for (time, &index) in sequence.iter().enumerate() {
         let last = time + 1 == sequence.len();
         let contains = |(contents, extra): &Model| {
-            contents.contains(&index) && !(turn == Turn::SearchIgnoresExtra && *extra == Some(index.0))
+            contents.contains(&index) && !(fault == Fault::SearchIgnoresExtra && *extra == Some(index.0))
         };
         let contains: Vec<bool> = models.iter().map(contains).collect();
-        let sent: Vec<Vec<u32>> = models.iter().map(|(contents, _)| queries_by(contents, index, turn)).collect();
-        let fresh = replacements(index, models, turn);
+        let sent: Vec<Vec<u32>> = models.iter().map(|(contents, _)| queries_by(contents, index, fault)).collect();
+        let fresh = replacements(index, models, fault);
         let mut after = Vec::new();
         for (seen, weights) in before {
             let mut by_code: Vec<Vec<f64>> = vec![Vec::new(); CODES];
             for (state, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
                 let mut slots = 0..h;
-                let found = if turn == Turn::UsesLast {
+                let found = if fault == Fault::UsesLast {
                     slots.rfind(|&slot| contains[at(state, slot)])
                 } else {
                     slots.find(|&slot| contains[at(state, slot)])
                 };
                 let (codes, replaced): (&[u32], bool) = match found {
-                    None if turn == Turn::SilentWhenMissed => (&[SILENCE], false),
+                    None if fault == Fault::SilentWhenMissed => (&[SILENCE], false),
                     None => (&uniform, false),
-                    Some(slot) => (&sent[at(state, slot)], turn != Turn::UsesTheHintAgain),
+                    Some(slot) => (&sent[at(state, slot)], fault != Fault::UsesTheHintAgain),
                 };
                 let next: Vec<usize> = match found {
                     _ if last => vec![0],
-                    Some(slot) if replaced && turn == Turn::AppendsAtEnd => {
+                    Some(slot) if replaced && fault == Fault::AppendsAtEnd => {
                         let rest = state / n.pow(slot as u32 + 1) * n.pow(slot as u32) + state % n.pow(slot as u32);
                         fresh.iter().map(|fresh| rest + fresh * n.pow(h as u32 - 1)).collect()
                     }
@@ -534,44 +534,44 @@ const PAIRS: [[(u8, u8); 2]; 6] =
     [[(0, 0), (0, 0)], [(0, 0), (0, 1)], [(0, 0), (1, 0)], [(0, 0), (2, 1)], [(1, 1), (0, 0)], [(3, 1), (3, 1)]];
 
 /// The largest variation between sequences of `queries` lookups, with at most two different indices.
-fn told(h: usize, queries: usize, turn: Turn) -> f64 {
-    let mut models = models(turn == Turn::SearchIgnoresExtra);
-    if turn == Turn::BackupMayChoose {
+fn told(h: usize, queries: usize, fault: Fault) -> f64 {
+    let mut models = models(fault == Fault::SearchIgnoresExtra);
+    if fault == Fault::BackupMayChoose {
         // A backup that chooses the stripe too leaves a hint of two stripes.
         models.extend(contents_of(2).into_iter().map(|contents| (contents, None)));
     }
-    worst(&PAIRS.map(|sequence| law(&sequence[2 - queries..], h, &models, turn)))
+    worst(&PAIRS.map(|sequence| law(&sequence[2 - queries..], h, &models, fault)))
 }
 
 #[test]
 fn sequences_of_two_and_three_queries_by_one_to_three_hints_look_alike() {
     for h in 1..=3 {
         // The variant that reveals nothing but differs: with three hints in soak only.
-        for turn in [Turn::None, Turn::UsesLast].into_iter().take(if h < 3 || thorough() { 2 } else { 1 }) {
-            assert!(told(h, 2, turn) < EXACT, "{h} hints, {turn:?}");
+        for fault in [Fault::None, Fault::UsesLast].into_iter().take(if h < 3 || thorough() { 2 } else { 1 }) {
+            assert!(told(h, 2, fault) < EXACT, "{h} hints, {fault:?}");
         }
     }
     let models = models(false);
     let three = [[(0, 0); 3], [(0, 0), (0, 1), (0, 0)], [(0, 0), (1, 0), (2, 1)], [(3, 1), (3, 1), (1, 0)]];
-    assert!(worst(&three.map(|sequence| law(&sequence, 1, &models, Turn::None))) < EXACT);
+    assert!(worst(&three.map(|sequence| law(&sequence, 1, &models, Fault::None))) < EXACT);
 }
 
 #[test]
 fn every_wrong_turn_is_caught_with_its_effect() {
-    for (turn, h, queries, effect) in [
-        (Turn::SearchIgnoresExtra, 1, 2, 1.0 / 36.0),
-        (Turn::AppendsAtEnd, 2, 2, 1.0 / 32.0),
-        (Turn::AppendsAtEnd, 3, 2, 1.0 / 16.0),
-        (Turn::SilentWhenMissed, 1, 2, 3.0 / 4.0),
-        (Turn::DummyNeverTheRecord, 1, 2, 3.0 / 8.0),
-        (Turn::DummyIsTheRecord, 1, 2, 3.0 / 8.0),
-        (Turn::NoCoin, 1, 1, 1.0 / 4.0),
-        (Turn::BackupMayChoose, 1, 2, 3.0 / 16.0),
-        (Turn::UsesTheHintAgain, 1, 2, 0.37),
+    for (fault, h, queries, effect) in [
+        (Fault::SearchIgnoresExtra, 1, 2, 1.0 / 36.0),
+        (Fault::AppendsAtEnd, 2, 2, 1.0 / 32.0),
+        (Fault::AppendsAtEnd, 3, 2, 1.0 / 16.0),
+        (Fault::SilentWhenMissed, 1, 2, 3.0 / 4.0),
+        (Fault::DummyNeverTheRecord, 1, 2, 3.0 / 8.0),
+        (Fault::DummyIsTheRecord, 1, 2, 3.0 / 8.0),
+        (Fault::NoCoin, 1, 1, 1.0 / 4.0),
+        (Fault::BackupMayChoose, 1, 2, 3.0 / 16.0),
+        (Fault::UsesTheHintAgain, 1, 2, 0.37),
     ] {
-        let told = told(h, queries, turn);
-        println!("{turn:?}, {h} hints: {told}");
-        assert!((told - effect).abs() < 0.005, "{turn:?}, {h} hints: {told}, expected {effect}");
+        let told = told(h, queries, fault);
+        println!("{fault:?}, {h} hints: {told}");
+        assert!((told - effect).abs() < 0.005, "{fault:?}, {h} hints: {told}, expected {effect}");
     }
 }
 

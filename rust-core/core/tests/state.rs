@@ -1,4 +1,4 @@
-//! Tests that stored state is restored whole or not at all: checkpoints, journals of effects, half-made hints, pending batches.
+//! Tests that stored state is restored whole or not at all: checkpoints, journals of effects, half-made hints, pending lookups.
 
 mod common;
 
@@ -45,7 +45,7 @@ impl World {
         hint_of(&self.database, self.proofs, [entropy; 32])
     }
 
-    /// Looks up a batch, and returns its stored effect.
+    /// Looks up indices, and returns the stored effect.
     fn look_up(&self, hint: &mut Hint, indices: &[u32], entropy: u8) -> Vec<u8> {
         let layout = self.layout();
         let mut pending = query(hint, indices, &[entropy; 32]).unwrap();
@@ -86,20 +86,20 @@ proptest! {
         (n, l, q, pack) in (1u64..60, 1u64..20, 1u64..10, 0u32..4),
         proofs in either(),
         seed: u8,
-        batches in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 1..4), 1..10),
+        lookups in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 1..4), 1..10),
         checkpoint_at in any::<prop::sample::Index>(),
     ) {
         let world = World::new(Layout::plan_packed(n, l, Some(q), 1 << pack).unwrap(), proofs, seed);
         let mut live = world.hint(seed);
-        let checkpoint_at = checkpoint_at.index(batches.len());
+        let checkpoint_at = checkpoint_at.index(lookups.len());
         let mut checkpoint = Vec::new();
         let mut journal = Vec::new();
-        for (number, batch) in batches.iter().enumerate() {
+        for (number, lookup) in lookups.iter().enumerate() {
             if number == checkpoint_at {
                 checkpoint = live.encode(&BINDING).unwrap();
                 journal.clear();
             }
-            let indices: Vec<u32> = batch.iter().map(|index| index.index(n as usize) as u32).collect();
+            let indices: Vec<u32> = lookup.iter().map(|index| index.index(n as usize) as u32).collect();
             journal.push(world.look_up(&mut live, &indices, seed.wrapping_add(number as u8)));
         }
         let mut reopened = world.reopen(&checkpoint).unwrap();

@@ -56,7 +56,7 @@ impl World {
         self.database.answer(&pending.vectors(role), self.proofs).unwrap()
     }
 
-    /// Every index, alone and in a batch with another.
+    /// Every index, alone and in a lookup with another.
     fn questions(&self) -> impl Iterator<Item = Vec<u32>> {
         let records = self.layout().records() as u32;
         (0..records).flat_map(move |index| [vec![index], vec![(index + 1) % records, index]])

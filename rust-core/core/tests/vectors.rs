@@ -348,7 +348,7 @@ fn generations() -> Value {
         .into()
 }
 
-/// A whole life: digests, a hint, and three batches with their vectors, answers (hashed) and records. With tags also the tags'
+/// A whole life: digests, a hint, and three lookups with their vectors, answers (hashed) and records. With tags also the tags'
 /// point, and the tags (hashed).
 fn lookups(proofs: Proofs) -> Value {
     let single = [
@@ -372,7 +372,7 @@ fn lookups(proofs: Proofs) -> Value {
             let tags = tags_of(&hint);
 
             let last = n as u32 - 1;
-            let batches = [vec![0], vec![last, last, 0], vec![last / 2, 0]].map(|indices| {
+            let asked = [vec![0], vec![last, last, 0], vec![last / 2, 0]].map(|indices| {
                 let entropy = stream(&format!("query {n} {l} {indices:?}"), 32);
                 let mut pending = query(&mut hint, &indices, entropy.as_slice().try_into().unwrap()).unwrap();
                 let mut out = json!({ "indices": indices, "entropy": hex(entropy), "name": hex(pending.name()) });
@@ -394,7 +394,7 @@ fn lookups(proofs: Proofs) -> Value {
                 "commitments": hex(commitments),
                 "contentHashes": hex(database.content_hashes().unwrap()),
                 "hintEntropy": hex(seed),
-                "batches": batches,
+                "asked": asked,
             });
             if let Some((key, tags)) = tags.split_first_chunk::<8>() {
                 life["tagPoint"] = hex(key).into();
@@ -607,7 +607,7 @@ fn instant_refused() -> Value {
 }
 
 /// Hints for one server: stripes that end within partitions, records that are no whole number of words, blocks of several records;
-/// a record asked for again, alone and in one batch.
+/// a record asked for again, alone and in one lookup.
 fn single() -> Value {
     [(256, 5, 4, 64, 1), (330, 9, 3, 112, 4), (7, 40, 1, 7, 1)]
         .map(|(n, l, q, m, g)| {
@@ -622,7 +622,7 @@ fn single() -> Value {
             let hint = builder.finish_at(0).map_err(|(error, _)| error).unwrap();
             let mut asked: Asked<Merkle, _> = Asked::new(hint);
             let last = n as u32 - 1;
-            let batches = [vec![0], vec![last, 3, last], vec![3, 0, 0, last / 2]].map(|indices| {
+            let asked = [vec![0], vec![last, 3, last], vec![3, 0, 0, last / 2]].map(|indices| {
                 let entropy = stream(&format!("single {n} {l} {indices:?}"), 32);
                 asked.query(&indices, entropy.as_slice().try_into().unwrap()).unwrap();
                 let queries = asked.request(0).unwrap();
@@ -643,7 +643,7 @@ fn single() -> Value {
                 "recordsLabel": label,
                 "hintEntropy": hex(entropy),
                 "lookups": 12,
-                "batches": batches,
+                "asked": asked,
             })
         })
         .into()

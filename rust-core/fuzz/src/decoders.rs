@@ -105,15 +105,15 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         let update = HintUpdate::new(&world.hint(kind), list, &[5; 32]).encode();
         seeds.push(("journal", chosen(&body(&update))));
         seeds.push(("partial", body(&world.builder(kind).encode(&BINDING))));
-        let mut batch = query(&mut hint, &[7, 3], &[3; 32]).expect("a batch");
-        seeds.push(("pending", chosen(&body(&batch.encode(&world.layout)))));
+        let mut pending = query(&mut hint, &[7, 3], &[3; 32]).expect("a lookup");
+        seeds.push(("pending", chosen(&body(&pending.encode(&world.layout)))));
         for role in [Role::Retrieve, Role::Refresh] {
-            let vectors = batch.vectors(role);
+            let vectors = pending.vectors(role);
             let answer = world.database.answer(&vectors, proofs).expect("an answer");
-            assert!(verify::<Merkle>(&mut hint, &mut batch, role, &answer).expect("evaluated"));
+            assert!(verify::<Merkle>(&mut hint, &mut pending, role, &answer).expect("evaluated"));
             seeds.push(("vectors", chosen(&vectors)));
         }
-        let Ok(recovered) = recon(&mut hint, batch) else { panic!("verified answers") };
+        let Ok(recovered) = recon(&mut hint, pending) else { panic!("verified answers") };
         let effect = chosen(&body(&recovered.effect.encode(&world.layout)));
         seeds.push(("effect", effect.clone()));
         seeds.push(("journal", effect));
@@ -125,11 +125,11 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     seeds.push(("single_partial", body(&half.expect("memory"))));
     let mut hint = world.single_hint();
     seeds.push(("single_checkpoint", body(&world.single_checkpoint)));
-    let mut batch = single::query::query(&mut hint, &[7, 3], &[3; 32]).expect("a batch");
-    seeds.push(("single_pending", body(&batch.encode(&world.layout))));
-    let answer = world.single_answer(batch.queries()).expect("an answer");
-    assert!(single::recon::verify(&mut hint, &mut batch, &answer).expect("evaluated"));
-    let Ok(recovered) = single::recon::recon(&mut hint, batch) else { panic!("verified answers") };
+    let mut pending = single::query::query(&mut hint, &[7, 3], &[3; 32]).expect("a lookup");
+    seeds.push(("single_pending", body(&pending.encode(&world.layout))));
+    let answer = world.single_answer(pending.queries()).expect("an answer");
+    assert!(single::recon::verify(&mut hint, &mut pending, &answer).expect("evaluated"));
+    let Ok(recovered) = single::recon::recon(&mut hint, pending) else { panic!("verified answers") };
     seeds.push(("single_effect", body(&recovered.effect.encode(&world.layout))));
     seeds.push(("single_checkpoint", body(&hint.encode(&BINDING).expect("not condemned"))));
     let one = OneServer::get();
@@ -229,10 +229,10 @@ impl World {
         suites::answer(3, &self.database, queries, At::Newest)
     }
 
-    /// The batch to which `answer` is a reply, and its hint.
+    /// The lookup to which `answer` is a reply, and its hint.
     fn asked(&self, kind: usize) -> (Hint, Pending) {
         let mut hint = self.hint(kind);
-        let pending = query(&mut hint, &[7], &[3; 32]).expect("a batch");
+        let pending = query(&mut hint, &[7], &[3; 32]).expect("a lookup");
         (hint, pending)
     }
 
@@ -392,7 +392,7 @@ fn journal_entry(data: &[u8]) {
     let _ = journal::replay(&mut world.hint(kind), &stored);
 }
 
-/// A server's reply to a real batch.
+/// A server's reply to a real lookup.
 fn answer(data: &[u8]) {
     let Some((kind, data)) = choice(data) else { return };
     let world = World::get();
@@ -441,7 +441,7 @@ fn one_server_hint(data: &[u8]) {
 fn one_server_query(data: &[u8]) {
     let database = &OneServer::get().database;
     let shape = database.shape();
-    let (each, most) = (shape.request_bytes(), shape.max_batch());
+    let (each, most) = (shape.request_bytes(), shape.max_queries());
     let count = data.len() / each;
     let Ok(answers) = database.answer(data) else {
         return assert!(count == 0 || count > most || data.len() != count * each, "queries were refused");

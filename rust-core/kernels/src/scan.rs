@@ -15,14 +15,14 @@ use crate::dpf::{Key, domain_log, key_bytes, scratch_nodes};
 use crate::prg::{SEED_BYTES, Seed};
 
 /// Most queries of one pass: the bits of a byte.
-pub const MAX_QUERIES: usize = 8;
+pub const PASS_QUERIES: usize = 8;
 /// Bytes of a tree's node.
 pub const NODE_BYTES: usize = 32;
 
 /// Most bytes of records read in one step, unless a single group has more.
 const STEP_BYTES: usize = 1 << 20;
 /// Queries whose combinations have sums of their own.
-const HALF: usize = MAX_QUERIES / 2;
+const HALF: usize = PASS_QUERIES / 2;
 const COMBINATIONS: usize = 1 << HALF;
 
 /// The sizes of a database, seen in groups.

@@ -1,11 +1,11 @@
-//! The calls of states with a pending batch ([`keyhush_core::scheme::Asked`]), the same for each such handle. It is a macro,
+//! The calls of states with a pending lookup ([`keyhush_core::scheme::Asked`]), the same for each such handle. It is a macro,
 //! because exports to JavaScript cannot be generic.
 
 macro_rules! asks {
     ($handle:ident) => {
         #[wasm_bindgen]
         impl $handle {
-            /// Makes a pending batch from 32 bytes of fresh entropy.
+            /// Makes a pending lookup from 32 bytes of fresh entropy.
             ///
             /// # Errors
             /// `phase`, `index`, `length`, `condemned`.
@@ -20,7 +20,7 @@ macro_rules! asks {
                 self.0.pending()
             }
 
-            /// The pending batch's stored form.
+            /// The pending lookup's stored form.
             ///
             /// # Errors
             /// `phase`.
@@ -29,7 +29,7 @@ macro_rules! asks {
                 self.0.pending_bytes().map_err(thrown)
             }
 
-            /// Reads a stored batch, which becomes the pending one.
+            /// Reads a stored lookup, which becomes the pending one.
             ///
             /// # Errors
             /// `phase`, `state`, `length`, `index`.
@@ -37,24 +37,24 @@ macro_rules! asks {
                 self.0.resume(pending).map_err(thrown)
             }
 
-            /// Drops the pending batch. It must have been neither stored nor sent.
+            /// Drops the pending lookup. It must have been neither stored nor sent.
             pub fn withdraw(&mut self) {
                 self.0.withdraw();
             }
 
-            /// The name (32 bytes) under which the rollback fence knows the pending batch. It is the same at every epoch.
+            /// The name (32 bytes) under which the rollback fence knows the pending lookup. It is the same at every epoch.
             ///
             /// # Errors
             /// `phase`.
-            #[wasm_bindgen(js_name = batchName)]
-            pub fn batch_name(&self) -> Outcome<Vec<u8>> {
-                self.0.batch_name().map(|name| name.to_vec()).map_err(thrown)
+            #[wasm_bindgen(js_name = pendingName)]
+            pub fn pending_name(&self) -> Outcome<Vec<u8>> {
+                self.0.pending_name().map(|name| name.to_vec()).map_err(thrown)
             }
 
-            /// Recovers the records and applies the batch.
+            /// Recovers the records and applies the lookup.
             ///
             /// # Errors
-            /// `phase`, `condemned`; `state` if a record does not match its tag. Then the batch is still pending.
+            /// `phase`, `condemned`; `state` if a record does not match its tag. Then the lookup is still pending.
             pub fn recon(&mut self) -> Outcome<Vec<u8>> {
                 self.0.recon().map_err(thrown)
             }
@@ -71,7 +71,7 @@ macro_rules! asks {
             /// Applies the next entry of a journal: an effect or an update.
             ///
             /// # Errors
-            /// `phase` while a batch is pending; `state`; `update`.
+            /// `phase` while a lookup is pending; `state`; `update`.
             pub fn replay(&mut self, entry: &[u8]) -> Outcome<()> {
                 self.0.replay(entry).map_err(thrown)
             }
@@ -79,7 +79,7 @@ macro_rules! asks {
             /// The stored form of the state, bound to the hash of its manifest (32 bytes).
             ///
             /// # Errors
-            /// `phase` while a batch is pending; `condemned`; `length`.
+            /// `phase` while a lookup is pending; `condemned`; `length`.
             pub fn checkpoint(&mut self, binding: &[u8]) -> Outcome<StoredFormHandle> {
                 let form = exactly("binding", binding).and_then(|binding| self.0.written(&binding));
                 form.map(StoredFormHandle::new).map_err(thrown)
@@ -97,9 +97,9 @@ macro_rules! asks {
                 self.0.state.stamp().hint_id.to_vec()
             }
 
-            /// The number of batches and updates applied since it was made.
+            /// The number of lookups and updates applied since it was made.
             #[wasm_bindgen(getter)]
-            #[allow(clippy::cast_precision_loss)] // 2^53 batches take longer than any hint lives
+            #[allow(clippy::cast_precision_loss)] // 2^53 lookups take longer than any hint lives
             pub fn version(&self) -> f64 {
                 self.0.state.stamp().version as f64
             }

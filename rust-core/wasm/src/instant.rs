@@ -23,9 +23,9 @@ impl LayoutHandle {
     }
 
     /// The most instant queries of a request.
-    #[wasm_bindgen(getter, js_name = instantMaxBatch)]
-    pub fn instant_max_batch(&self) -> usize {
-        instant::max_batch(&self.0)
+    #[wasm_bindgen(getter, js_name = instantMaxQueries)]
+    pub fn instant_max_queries(&self) -> usize {
+        instant::max_queries(&self.0)
     }
 }
 
@@ -41,11 +41,11 @@ impl LayoutHandle {
         let layout = &self.0;
         let sizes = if servers == 2 {
             let key = instant::request_bytes(layout);
-            [key, key, instant::answer_bytes(layout), instant::max_batch(layout)]
+            [key, key, instant::answer_bytes(layout), instant::max_queries(layout)]
         } else {
             let shape = vectors::checked_shape(layout, servers).map_err(thrown)?;
             let bytes = |form| vectors::query_bytes(&shape, form);
-            [bytes(Form::Seed), bytes(Form::Vector), shape.answer_bytes(), vectors::max_batch(&shape)]
+            [bytes(Form::Seed), bytes(Form::Vector), shape.answer_bytes(), vectors::max_queries(&shape)]
         };
         Ok(sizes.map(|size| size as u32).to_vec())
     }

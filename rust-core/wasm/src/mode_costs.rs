@@ -15,7 +15,7 @@ pub fn suitable_proofs(layout: &LayoutHandle, directory_bytes: u32) -> String {
     cost::suitable_proofs(&layout.0, u64::from(directory_bytes), cost::DEFAULT_MEMORY_BYTES).name().into()
 }
 
-/// The costs of each mode under a manifest's layout. Only the workload's lookups, batches and changes count.
+/// The costs of each mode under a manifest's layout. Only the workload's lookups, queries and changes count.
 ///
 /// # Errors
 /// `layout` for a property that is not a whole number; `index` for an unknown kind of proof.
@@ -87,7 +87,7 @@ pub(crate) fn read(workload: &JsValue) -> Result<Workload, Error> {
         variable: property("variable").is_truthy(),
         partitions: number("partitions")?,
         pack: number("pack")?.unwrap_or(base.pack),
-        batch: number("batch")?.unwrap_or(base.batch),
+        queries: number("queries")?.unwrap_or(base.queries),
         lookups_per_day: number("lookupsPerDay")?.unwrap_or(base.lookups_per_day),
         hint_lookups: number("hintLookups")?,
         servers: match number("servers")? {

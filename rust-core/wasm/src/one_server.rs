@@ -26,7 +26,7 @@ pub(crate) fn context_of(database_id: &[u8], generation: u32, directory: bool) -
 pub fn one_server_sizes(records: f64, record_bytes: f64) -> Outcome<Vec<f64>> {
     let shape = shape_of(records, record_bytes).map_err(thrown)?;
     let lengths = [shape.request_bytes(), shape.answer_bytes(), shape.hint_bytes()];
-    let counts = [shape.columns(), shape.outputs(), shape.max_batch(), shape.server_bytes()];
+    let counts = [shape.columns(), shape.outputs(), shape.max_queries(), shape.server_bytes()];
     Ok(lengths.into_iter().chain(counts).map(|size| size as f64).collect())
 }
 

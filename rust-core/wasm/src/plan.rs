@@ -56,7 +56,7 @@ fn workload_object(workload: &Workload) -> Object {
     let out = object([
         ("records", workload.records),
         ("valueBytes", workload.value_bytes),
-        ("batch", workload.batch),
+        ("queries", workload.queries),
         ("lookupsPerDay", workload.lookups_per_day),
         ("changesPerDay", workload.changes_per_day),
         ("memoryBytes", workload.memory_bytes),

@@ -24,22 +24,22 @@ impl LayoutHandle {
         proofs_named(proofs).map(|proofs| proofs.entry_bytes::<Merkle>(&self.0)).map_err(thrown)
     }
 
-    /// The most queries of a request with this kind of proof. `limit` is the generation's batch limit.
+    /// The most queries of a request with this kind of proof. `limit` is the generation's query limit.
     ///
     /// # Errors
     /// As `entryBytes`.
-    #[wasm_bindgen(js_name = batchLimit)]
-    pub fn batch_limit(&self, limit: u32, proofs: Option<String>) -> Outcome<usize> {
-        proofs_named(proofs).map(|proofs| proofs.max_batch(&self.0, limit as usize)).map_err(thrown)
+    #[wasm_bindgen(js_name = queryLimit)]
+    pub fn query_limit(&self, limit: u32, proofs: Option<String>) -> Outcome<usize> {
+        proofs_named(proofs).map(|proofs| proofs.max_queries(&self.0, limit as usize)).map_err(thrown)
     }
 
-    /// The batch limit of a generation that begins with this layout.
+    /// The query limit of a generation that begins with this layout.
     ///
     /// # Errors
     /// As `entryBytes`.
-    #[wasm_bindgen(js_name = maxBatch)]
-    pub fn max_batch(&self, proofs: Option<String>) -> Outcome<usize> {
+    #[wasm_bindgen(js_name = maxQueries)]
+    pub fn max_queries(&self, proofs: Option<String>) -> Outcome<usize> {
         let proofs = proofs_named(proofs).map_err(thrown)?;
-        Ok(self.0.max_batch(proofs.entry_bytes::<Merkle>(&self.0)))
+        Ok(self.0.max_queries(proofs.entry_bytes::<Merkle>(&self.0)))
     }
 }

@@ -23,7 +23,7 @@ use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown, whole};
 #[wasm_bindgen(js_name = singleBytes)]
 pub fn single_bytes(layout: &LayoutHandle) -> Outcome<Vec<u32>> {
     let geometry = Geometry::of(&layout.0).map_err(thrown)?;
-    let numbers = [geometry.query_bytes(), geometry.answer_bytes(), geometry.max_batch(), lookups(&layout.0)];
+    let numbers = [geometry.query_bytes(), geometry.answer_bytes(), geometry.max_queries(), lookups(&layout.0)];
     Ok(numbers.map(|number| number as u32).to_vec())
 }
 
@@ -192,7 +192,7 @@ impl SingleReopeningHandle {
     }
 }
 
-/// Hints, and at most one pending batch.
+/// Hints, and at most one pending lookup.
 #[wasm_bindgen]
 pub struct SingleHandle(Asked<Merkle, Hint>, WipesStack);
 
@@ -222,7 +222,7 @@ impl SingleHandle {
         self.0.missed()
     }
 
-    /// Brings hints and the pending batch to the next epoch. Returns the journal entry.
+    /// Brings hints and the pending lookup to the next epoch. Returns the journal entry.
     ///
     /// # Errors
     /// `update`, `state`, `condemned`; then nothing has changed.
@@ -260,7 +260,7 @@ impl SingleHandle {
     /// Makes the row that replaces it. Returns its name and the row, to be stored.
     ///
     /// # Errors
-    /// `state` if `row` is another row; `phase`, also while a batch is pending.
+    /// `state` if `row` is another row; `phase`, also while a lookup is pending.
     pub fn renewed(&mut self, row: &[u8]) -> Outcome<Vec<u8>> {
         self.0.renewed(row).map(named).map_err(thrown)
     }
@@ -268,7 +268,7 @@ impl SingleHandle {
     /// Replaces the row by the renewed one, which is stored now.
     ///
     /// # Errors
-    /// `phase`, also while a batch is pending; then nothing has changed.
+    /// `phase`, also while a lookup is pending; then nothing has changed.
     pub fn renew(&mut self) -> Outcome<()> {
         self.0.renew().map_err(thrown)
     }

@@ -112,7 +112,7 @@ impl HintBuilderHandle {
     }
 }
 
-/// A hint, and at most one pending batch.
+/// A hint, and at most one pending lookup.
 #[wasm_bindgen]
 pub struct ClientHandle(Asked<Merkle, Hint>, WipesStack);
 
@@ -162,7 +162,7 @@ impl ClientHandle {
             .map_err(thrown)
     }
 
-    /// Brings the hint and its pending batch to the next epoch, with 32 bytes of fresh entropy. Returns the journal entry. A hint
+    /// Brings the hint and its pending lookup to the next epoch, with 32 bytes of fresh entropy. Returns the journal entry. A hint
     /// with tags ignores commitments.
     ///
     /// # Errors

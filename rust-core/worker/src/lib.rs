@@ -15,7 +15,7 @@ mod exports {
     use core::slice::{from_raw_parts, from_raw_parts_mut};
 
     use keyhush_kernels::dpf::{Key, domain_log};
-    use keyhush_kernels::scan::{MAX_QUERIES, Node, Overwritten, Scratch, Shape};
+    use keyhush_kernels::scan::{Node, Overwritten, PASS_QUERIES, Scratch, Shape};
 
     #[panic_handler]
     fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -61,7 +61,7 @@ mod exports {
         /// indices (u32), records (bytes) and nodes
         overwritten: [Place; 3],
         /// for each query its key or vector, and the number of groups of its epoch
-        shares: [(Place, u32); MAX_QUERIES],
+        shares: [(Place, u32); PASS_QUERIES],
     }
 
     /// Does all steps of a pass over instant lookups. Returns 1, or 0 for a malformed descriptor.

@@ -1,6 +1,6 @@
-// Long work on the event loop, in slices: requests have their turn between them.
+// Long work on the event loop, in slices: other requests are served between them.
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 
 /** A request waits for a slice when it comes, and for another whenever its work goes on. Tests take shorter ones. */
 export const slice = { milliseconds: 5 }
@@ -18,10 +18,10 @@ export class Pace {
     this.#until = performance.now() + slice.milliseconds
   }
 
-  /** Lets others have their turn if it is time. */
-  async turn(): Promise<void> {
+  /** Gives the event loop back if it is time. */
+  async yield(): Promise<void> {
     if (!this.isOver) return
-    await nextTurn()
+    await nextTask()
     this.begin()
   }
 }
@@ -35,7 +35,7 @@ export async function gathered(
   const bytes = new Uint8Array(length)
   for (let start = 0; start < length; start += BYTES_AT_ONCE) {
     bytes.set(part(start, Math.min(length, start + BYTES_AT_ONCE)), start)
-    await pace.turn()
+    await pace.yield()
   }
   return bytes
 }

@@ -14,7 +14,7 @@ export interface GetArguments {
 }
 
 /** Keys of --stdin that are looked up at once; the servers see no other number. */
-const BATCH = 8
+const AT_ONCE = 8
 
 /** Prints an answer a line. Resolves to the exit code: 0, something was found; 1, nothing. */
 export async function get(keys: readonly string[], options: GetArguments): Promise<number> {
@@ -44,21 +44,21 @@ async function printAll(map: KeyhushMap, keys: readonly string[], { stdin, json 
     }
   }
   if (stdin) {
-    for await (const batch of batchesOf(process.stdin)) print(batch, await map.getMany(batch, { padTo: BATCH }))
+    for await (const some of several(process.stdin)) print(some, await map.getMany(some, { padTo: AT_ONCE }))
   } else print(keys, await map.getMany(keys))
   return found === 0 ? 1 : 0
 }
 
 /** Lines, a few at a time. */
-async function* batchesOf(input: NodeJS.ReadableStream): AsyncGenerator<string[]> {
-  let batch: string[] = []
+async function* several(input: NodeJS.ReadableStream): AsyncGenerator<string[]> {
+  let lines: string[] = []
   for await (const line of createInterface({ input })) {
-    batch.push(line)
-    if (batch.length < BATCH) continue
-    yield batch
-    batch = []
+    lines.push(line)
+    if (lines.length < AT_ONCE) continue
+    yield lines
+    lines = []
   }
-  if (batch.length > 0) yield batch
+  if (lines.length > 0) yield lines
 }
 
 /** For people, who read one answer a line: no value can look like the next one's. */

@@ -79,7 +79,7 @@ export async function serve(options: ServeArguments): Promise<void> {
     await figures?.listen(options.metrics)
     await server.listen({ host: options.host, port: options.port, backlog: MOST_CONNECTING })
   } catch (error) {
-    await server.close() // what listens, and what is computed behind, would keep the process alive
+    await server.close() // what listens, and what is computed in the background, would keep the process alive
     await closeRest()
     throw error
   }

@@ -76,7 +76,7 @@ const DECIDED: readonly (readonly [option: string, (manifest: Manifest) => strin
   ['--format', ({ keyed }) => `records ${keyed ? 'with' : 'without'} keys`],
   ['--max-value-bytes', ({ valueBytes, variable }) => `values of ${variable ? 'up to ' : ''}${valueBytes} bytes`],
   ['--pack', ({ blockRecords }) => `${blockRecords} records a block`],
-  ['--one-server', manifest => `${hasOneServer(manifest) ? 'a' : 'no'} hint for lookups with one server`],
+  ['--one-server', manifest => `${hasOneServer(manifest) ? 'a' : 'no'} public hint for lookups with one server`],
   ['--proofs', manifest => `proofs ${proofsOf(manifest).join(' and ')}`],
 ]
 

@@ -18,7 +18,7 @@ const POLL_MILLISECONDS = 1000
  */
 const PATIENCE_SECONDS = 60
 
-const TURN = 'turn'
+const LOOK_AGAIN = 'look again'
 export const SIGNED = 'signed'
 
 /** The process that takes part. */
@@ -29,14 +29,14 @@ export interface Member {
   /** … and the newest it shows. */
   shows(): number
   /** takes up what the writer has stored */
-  follow(): Promise<void>
+  catchUp(): Promise<void>
   /** shows an epoch, if it has it, and all before it */
   show(epoch: number): void
   /** it cannot go on */
   fail(error: Error): void
 }
 
-interface Turn {
+interface Look {
   readonly wanted: number
   readonly announced: number
   /** this look has changed something, and the others should look too */
@@ -50,7 +50,7 @@ export class Announcements {
   #waiting: (() => void)[] = []
   #announced = 0
   #ticking: Promise<void> | undefined
-  #following: Promise<void> | undefined
+  #catchingUp: Promise<void> | undefined
   #again = false
   #timer: NodeJS.Timeout | undefined
   #stopped = false
@@ -60,7 +60,7 @@ export class Announcements {
     this.#engine = engine
     this.#member = member
     this.#stopListening = engine.listen(message => {
-      if (message === '' || message === TURN) this.#look()
+      if (message === '' || message === LOOK_AGAIN) this.#look()
     })
   }
 
@@ -96,10 +96,10 @@ export class Announcements {
     this.#stopListening()
     this.#wake()
     await this.#ticking
-    await this.#following
+    await this.#catchingUp
     const gone = `DELETE FROM ${this.#engine.schema}.replicas WHERE id = $1`
     if (!this.#member.writes) await this.#engine.query(gone, [this.#engine.id]).catch(() => {})
-    this.#engine.notify(TURN)
+    this.#engine.notify(LOOK_AGAIN)
   }
 
   #look(): void {
@@ -130,23 +130,23 @@ export class Announcements {
     this.#again = false
     const { writes } = this.#member
     const has = this.#member.has()
-    const turn = await this.#ask(has)
-    this.#announced = turn.announced
+    const look = await this.#ask(has)
+    this.#announced = look.announced
     if (writes && this.#engine.usurped) throw new Error(ANOTHER_PROCESS)
-    if (turn.wanted < has)
-      throw new Error(`the store has gone back: expected epoch ${has} or later, got ${turn.wanted}; restart the server`)
-    if (turn.wanted > has && !writes) this.#follow()
-    this.#member.show(turn.announced)
+    if (look.wanted < has)
+      throw new Error(`the store has gone back: expected epoch ${has} or later, got ${look.wanted}; restart the server`)
+    if (look.wanted > has && !writes) this.#catchUp()
+    this.#member.show(look.announced)
   }
 
   /** Goes on beside the looking: a process that takes long still has to learn what is announced. */
-  #follow(): void {
+  #catchUp(): void {
     const has = this.#member.has()
-    this.#following ??= this.#member
-      .follow()
+    this.#catchingUp ??= this.#member
+      .catchUp()
       .catch((error: unknown) => this.#fail(error))
       .finally(() => {
-        this.#following = undefined
+        this.#catchingUp = undefined
         if (this.#member.has() > has) this.#look()
       })
   }
@@ -160,27 +160,27 @@ export class Announcements {
     this.#member.fail(error as Error)
   }
 
-  async #ask(has: number): Promise<Turn> {
+  async #ask(has: number): Promise<Look> {
     const { schema, id } = this.#engine
     const who = this.#member.writes ? null : id
-    const text = `SELECT wanted, announced, moved FROM ${schema}.turn_look($1, $2)`
-    const [turn] = await this.#engine.query<Turn>(text, [who, has])
-    if (turn!.moved) this.#engine.notify(TURN)
-    return turn!
+    const text = `SELECT wanted, announced, moved FROM ${schema}.look($1, $2)`
+    const [look] = await this.#engine.query<Look>(text, [who, has])
+    if (look!.moved) this.#engine.notify(LOOK_AGAIN)
+    return look!
   }
 }
 
 const tables = (schema: string) => `
-SELECT pg_advisory_xact_lock(hashtextextended('keyhush turn tables ${schema}', 0));
+SELECT pg_advisory_xact_lock(hashtextextended('keyhush announcement tables ${schema}', 0));
 
-CREATE TABLE IF NOT EXISTS ${schema}.turn (
+CREATE TABLE IF NOT EXISTS ${schema}.announcement (
   one boolean PRIMARY KEY CHECK (one), wanted int NOT NULL, wanted_at timestamptz NOT NULL, announced int NOT NULL
 );
 
 CREATE TABLE IF NOT EXISTS ${schema}.replicas (id text PRIMARY KEY, epoch int NOT NULL);
 
 -- Notes that a process has an epoch. Wanted is the stored one; it is announced if all have it.
-CREATE OR REPLACE FUNCTION ${schema}.turn_look(of_id text, has int, OUT wanted int, OUT announced int, OUT moved boolean)
+CREATE OR REPLACE FUNCTION ${schema}.look(of_id text, has int, OUT wanted int, OUT announced int, OUT moved boolean)
 LANGUAGE plpgsql VOLATILE AS $look$
 DECLARE
   stored int;
@@ -190,22 +190,22 @@ BEGIN
       ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch WHERE r.epoch <> excluded.epoch;
   END IF;
   stored := (${headEpoch(schema)});
-  INSERT INTO ${schema}.turn AS t VALUES (true, stored, clock_timestamp(), stored) ON CONFLICT (one) DO UPDATE
+  INSERT INTO ${schema}.announcement AS t VALUES (true, stored, clock_timestamp(), stored) ON CONFLICT (one) DO UPDATE
     SET wanted = stored, wanted_at = clock_timestamp(), announced = least(t.announced, stored) WHERE t.wanted <> stored;
   moved := FOUND;
-  IF moved OR EXISTS (SELECT FROM ${schema}.turn t WHERE t.announced < t.wanted) THEN
+  IF moved OR EXISTS (SELECT FROM ${schema}.announcement t WHERE t.announced < t.wanted) THEN
     DELETE FROM ${schema}.replicas r WHERE NOT EXISTS (
         SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
         WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
           AND (l.classid::bigint << 32) | l.objid::bigint = hashtextextended('keyhush process ' || r.id, 0)
       );
-    UPDATE ${schema}.turn t SET announced = t.wanted
+    UPDATE ${schema}.announcement t SET announced = t.wanted
       WHERE t.announced < t.wanted AND (
         t.wanted_at < clock_timestamp() - interval '${PATIENCE_SECONDS} seconds'
         OR NOT EXISTS (SELECT FROM ${schema}.replicas r WHERE r.epoch < t.wanted AND r.epoch >= t.announced)
       );
     moved := moved OR FOUND;
   END IF;
-  SELECT t.wanted, t.announced INTO STRICT wanted, announced FROM ${schema}.turn t;
+  SELECT t.wanted, t.announced INTO STRICT wanted, announced FROM ${schema}.announcement t;
 END $look$;
 `

@@ -1,14 +1,14 @@
 // What an updatable database keeps in its storage. One transaction makes an epoch, and it holds little more than the
 // epoch's update list.
 //
-// Records lie in chunks, which are written behind. A chunk says as of which epoch it is, and the lists since then say
+// Records lie in chunks, which are written later (write-behind.ts). A chunk says as of which epoch it is, and the lists since then say
 // what has changed in it. A list has old ⊕ new, so it leads a chunk forward and back alike.
 
 import { equalBytes, type Manifest, partitionBytes, type SignatureInfo } from '@keyhush/protocol'
+import type { KnownManifest } from '../base/known-manifest.js'
 import type { Dated, RowProofs } from '../dataset/proof-kinds.js'
 import type { Storage, Transaction } from '../storage/storage.js'
 import { CHUNK_BYTES, CHUNKS_TOGETHER } from './chunks.js'
-import type { KnownManifest } from './epochs.js'
 import { isStaged, LIST, putPieces, STAGED, StoredLists } from './stored-lists.js'
 import {
   ANOTHER_PROCESS,

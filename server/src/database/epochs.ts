@@ -8,11 +8,6 @@ import type { Unproved } from '../dataset/proof-kinds.js'
 import type { Prepared } from '../one-server/prepared.js'
 import type { Readers } from './readers.js'
 
-export interface KnownManifest {
-  readonly manifest: Manifest
-  readonly bytes: Uint8Array
-}
-
 /** A database in the core's memory, for other threads to read. */
 export interface SharedDatabase {
   readonly core: Core

@@ -68,7 +68,7 @@ export class FenceClock {
   }
 
   /** Moves on to this day, which another process has reached. */
-  follow(day: number): void {
+  advance(day: number): void {
     const { today } = this
     if (day <= today) return
     this.#start += day * DAY_SECONDS - this.seconds // to the day's beginning

@@ -29,7 +29,7 @@ export class FixedEpochs implements Epochs {
     this.#blobs = new Map(blobs)
   }
 
-  /** Has it prepared for lookups with one server, if it has a hint for them. Resolves once its records are copied. */
+  /** Has it prepared for lookups with one server, if it has a public hint for them. Resolves once its records are copied. */
   prepare(): Promise<void> {
     return this.#queue(() => this.#preparing.prepare(this.newest, this.#generation))
   }

@@ -2,9 +2,10 @@
 
 import { toHex } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@keyhush/wasm'
+import type { KnownManifest } from '../base/known-manifest.js'
 import type { RowProofs } from '../dataset/proof-kinds.js'
 import type { Prepared } from '../one-server/prepared.js'
-import { type Blob, type Epoch, type KnownManifest, memoryBlob } from './epochs.js'
+import { type Blob, type Epoch, memoryBlob } from './epochs.js'
 import { partitionBlob } from './partitions.js'
 import { Readers } from './readers.js'
 

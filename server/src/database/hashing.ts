@@ -10,7 +10,7 @@ export async function hashed(core: Core, bytes: Uint8Array): Promise<Uint8Array>
   try {
     for (let start = 0; start < bytes.length; start += BYTES_AT_ONCE) {
       hasher.update(bytes.subarray(start, start + BYTES_AT_ONCE))
-      await pace.turn()
+      await pace.yield()
     }
     return hasher.hash()
   } finally {

@@ -16,7 +16,7 @@ export interface LingeringOptions {
   readonly lingerHours?: number | undefined
   /** seconds since 1970; default: the system's */
   readonly now?: (() => number) | undefined
-  /** follows a process that writes, where several share a storage, and itself stores nothing but its fence's entries */
+  /** takes up what a process that writes has stored, where several share a storage, and itself stores nothing but its fence's entries */
   readonly replica?: boolean | undefined
 }
 

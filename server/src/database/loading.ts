@@ -4,7 +4,7 @@
 // 2. Every digest of that epoch is computed anew from the records.
 // 3. The last list makes the newest epoch, whose digests are checked too.
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import {
   builtFor,
   contentHash,
@@ -18,6 +18,7 @@ import {
 } from '@keyhush/protocol'
 import type { Core, CoreError, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 import { DatasetError, readingFrom } from '../base/errors.js'
+import type { KnownManifest } from '../base/known-manifest.js'
 import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
 import { misplacedRecord, storedFingerprints } from '../dataset/places.js'
@@ -26,7 +27,6 @@ import { emptyDatabase, layoutOf, recordBytesView } from '../dataset/view.js'
 import type { Storage } from '../storage/storage.js'
 import { CHUNK_BYTES, changesOf, inChunks } from './chunks.js'
 import { EpochStore } from './epoch-store.js'
-import type { KnownManifest } from './epochs.js'
 import { type EpochInMemory, Generation } from './generation.js'
 import type { Head, OldEpoch } from './stored-values.js'
 
@@ -68,7 +68,7 @@ export async function load(
       const lagging = await loader.fill(database, start.manifest, newest.manifest, lists)
       await loader.commit(database, start.manifest, onProgress)
       const before = previous && { manifest: previous.manifest, list: lists.get(head.epoch)!.list }
-      if (before !== undefined) loader.turn(database, newest.manifest, before.list)
+      if (before !== undefined) loader.advance(database, newest.manifest, before.list)
       const { directoryBytes, previousDirectoryBytes, ...directory } = await loader.directory(
         database,
         newest.manifest,
@@ -213,7 +213,7 @@ class Loader {
       database.commit(q)
       checkPartition(this.#store.location, database, manifest, q)
       onProgress({ stage: 'hashing', done: q + 1, total: manifest.partitions })
-      await nextTurn()
+      await nextTask()
     }
     const { records, recordBytes } = manifest
     const unused = manifest.partitions * partitionBytes(manifest) - records * recordBytes
@@ -223,7 +223,7 @@ class Loader {
   }
 
   /** The newest epoch, from the one before. */
-  turn(database: DatabaseHandle, newest: Manifest, list: Uint8Array): void {
+  advance(database: DatabaseHandle, newest: Manifest, list: Uint8Array): void {
     const after = layoutOf(this.#core, newest)
     database.applyList(list, after)
     after.free()

@@ -31,7 +31,7 @@ interface NextDirectory {
 const OPERATIONS_TOGETHER = 1 << 13
 
 /** A write and what it is for. */
-interface Part {
+interface Writing {
   readonly write: WriteHandle
   readonly database: DatabaseHandle
 }
@@ -59,7 +59,7 @@ export async function nextOfBatch(now: Generation, operations: Operations): Prom
         const end = Math.min(count, start + OPERATIONS_TOGETHER)
         const part = (all: Uint8Array) => all.subarray((start * all.length) / count, (end * all.length) / count)
         draft.push(part(kinds), part(fingerprints), indices.subarray(start, end), part(records))
-        await pace.turn()
+        await pace.yield()
       }
     })
   } catch (error) {
@@ -78,10 +78,10 @@ export async function nextOfList(now: Generation, list: Uint8Array, after: Layou
 export class NextEpoch {
   readonly made: Drafted
   readonly #generation: Generation
-  readonly #parts: readonly Part[]
+  readonly #parts: readonly Writing[]
   readonly #pace: Pace
 
-  constructor(made: Drafted, generation: Generation, parts: readonly Part[], pace: Pace) {
+  constructor(made: Drafted, generation: Generation, parts: readonly Writing[], pace: Pace) {
     this.made = made
     this.#generation = generation
     this.#parts = parts
@@ -124,7 +124,7 @@ export class NextEpoch {
     while (left.length > 0) {
       if (beginning !== undefined || left[0]!.write.alone) await this.#generation.readers.exclusively(alone)
       else step()
-      await this.#pace.turn()
+      await this.#pace.yield()
     }
   }
 }
@@ -136,22 +136,22 @@ async function drafted(
   begin: () => Promise<void> = async () => {},
 ): Promise<NextEpoch> {
   const { database, blocks, directory } = now
-  const parts: Part[] = []
+  const parts: Writing[] = []
   let next: ServerDirectoryHandle | undefined
   let isOpen = true // `draft`
   try {
     await begin()
     const step = () => (directory === undefined ? draft.stepKeyless(database) : draft.stepKeyed(database, directory))
-    while (step()) await pace.turn()
+    while (step()) await pace.yield()
     const [listHash, directoryHash] = [draft.listHash(), draft.directoryHash()]
     next = draft.takeDirectory()
     isOpen = false
     const write = draft.intoWrite()
     parts.push({ write, database })
-    await pace.turn()
+    await pace.yield()
     const list = await gathered(write.listBytes, (start, end) => write.listPart(start, end), pace)
     const changed = write.indices()
-    await pace.turn()
+    await pace.yield()
     let made: NextDirectory | undefined
     if (next !== undefined) {
       const handle = next
@@ -180,7 +180,7 @@ async function bringing(
 ): Promise<WriteHandle> {
   const bringing = core.newBringing(directory, blocks)
   try {
-    while (bringing.step(directory, blocks)) await pace.turn()
+    while (bringing.step(directory, blocks)) await pace.yield()
   } catch (error) {
     if (!isTrap(error)) bringing.free()
     throw error

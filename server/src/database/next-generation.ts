@@ -1,11 +1,12 @@
 // The next generation, made in memory beside the one that is answered (docs/protocol.md, A new generation). The event
 // loop gets a turn between steps.
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import { type Batch, HASH_BYTES } from '@keyhush/protocol'
 import type { Core, CoreError, DatabaseHandle, GenerationHandle } from '@keyhush/wasm'
+import type { KnownManifest } from '../base/known-manifest.js'
 import { blocksOf, directoryFields } from '../dataset/blocks.js'
-import type { Epoch, KnownManifest } from './epochs.js'
+import type { Epoch } from './epochs.js'
 import { Generation } from './generation.js'
 import { nextManifest } from './next-manifest.js'
 import { refuse } from './operations.js'
@@ -39,7 +40,7 @@ async function runSteps(core: Core, old: DatabaseHandle, keyed: boolean, headroo
   try {
     const next = core.nextGeneration(old, keyed, headroom)
     try {
-      while (next.step(old)) await nextTurn()
+      while (next.step(old)) await nextTask()
       return next.finish()
     } finally {
       next.free()

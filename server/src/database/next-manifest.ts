@@ -1,8 +1,9 @@
 // The manifest of the epoch that a batch makes.
 
 import { type Batch, encodeManifest, type Manifest } from '@keyhush/protocol'
+import type { KnownManifest } from '../base/known-manifest.js'
 import type { DirectoryFields } from '../dataset/blocks.js'
-import type { Epoch, KnownManifest } from './epochs.js'
+import type { Epoch } from './epochs.js'
 import type { Generation } from './generation.js'
 
 /** A manifest that says all fields: a new field does not compile here until it is known what batches do to it. */
@@ -17,12 +18,12 @@ export function nextManifest(
     Pick<Whole, 'generation' | 'updateListBytes' | 'updateListHash' | 'pointproofs' | 'oneServerHint'>,
 ): KnownManifest {
   const { suite, databaseId, recordBytes, blockRecords, valueBytes, keyed, variable } = before.manifest
-  const { layout, maxBatch } = database
+  const { layout, maxQueries } = database
   const { records, partitions, partitionRecords } = layout
   layout.free()
   const manifest: Whole = {
     ...{ suite, databaseId, recordBytes, blockRecords, valueBytes, keyed, variable },
-    ...{ epoch, expires, records, partitions, partitionRecords, maxBatch },
+    ...{ epoch, expires, records, partitions, partitionRecords, maxQueries },
     ...changed,
     commitments: database.commitments(),
     contentHashes: database.contentHashes(),

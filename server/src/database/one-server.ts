@@ -1,18 +1,19 @@
-// Hints for lookups with one server, as epochs are made (one-server/prepared.ts). Whoever makes an epoch makes its hint of the records in
+// Public hints for lookups with one server, as epochs are made (one-server/prepared.ts). Whoever makes an epoch makes its public hint of the records in
 // its own memory, so a publisher's copy and a server come to the same manifest, or the publisher signs nothing.
 
 import { encodeManifest, equalBytes, hasOneServer, type Manifest, toHex } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
 import { DatasetError } from '../base/errors.js'
+import type { KnownManifest } from '../base/known-manifest.js'
 import { Refusal } from '../base/refusal.js'
 import { MOST_PREPARED_BYTES, preparedBytes } from '../one-server/contents.js'
 import { hintOf, Prepared } from '../one-server/prepared.js'
-import type { Blob, Epoch, KnownManifest } from './epochs.js'
+import type { Blob, Epoch } from './epochs.js'
 import { memoryBlob } from './epochs.js'
 import type { Generation } from './generation.js'
 import { refuse } from './operations.js'
 
-/** The manifest of an epoch that has been made, with its hint if the epoch before has one; and what answers, if it `keeps` that. */
+/** The manifest of an epoch that has been made, with its public hint if the epoch before has one; and what answers, if it `keeps` that. */
 export async function withHint(
   generation: Generation,
   before: Manifest,
@@ -31,7 +32,7 @@ export async function withHint(
   }
 }
 
-/** Throws a `batch_refused` Refusal for a batch after which a hinted database could have no hint. `added`: most records that it adds. */
+/** Throws a `batch_refused` Refusal for a batch after which a hinted database could have no public hint. `added`: most records that it adds. */
 export function checkHintable(generation: Generation, manifest: Manifest, expires: number, added: number): void {
   if (!hasOneServer(manifest)) return
   if (expires === 0) refuse(1, 'lookups with one server need an expiry; publish with --valid-days')
@@ -45,7 +46,7 @@ export function checkHintable(generation: Generation, manifest: Manifest, expire
   }
 }
 
-/** Makes the hint of an epoch anew, as its builder has to. Throws DatasetError if the manifest names another. */
+/** Makes the public hint of an epoch anew, as its builder has to. Throws DatasetError if the manifest names another. */
 export async function checkHint(location: string, { oneServerHint, ...manifest }: Manifest, from: Generation) {
   if (oneServerHint === undefined) return
   const hint = await hintOf(manifest, from).catch((error: Error) => {
@@ -54,11 +55,11 @@ export async function checkHint(location: string, { oneServerHint, ...manifest }
   if (equalBytes(from.core.blake3(hint), oneServerHint)) return
   throw new DatasetError(
     location,
-    'expected the hint of these records, got a manifest that names another; sign nothing, and build the dataset yourself',
+    'expected the public hint of these records, got a manifest that names another; sign nothing, and build the dataset yourself',
   )
 }
 
-/** The hint with this hash in hex, of one of these epochs. Throws a `not_ready` Refusal while it is being prepared. */
+/** The public hint with this hash in hex, of one of these epochs. Throws a `not_ready` Refusal while it is being prepared. */
 export function hintBlob(epochs: readonly Epoch[], hash: string): Blob | undefined {
   const of = ({ manifest: { oneServerHint } }: Epoch) => oneServerHint !== undefined && toHex(oneServerHint) === hash
   const prepared = epochs.find(of)?.oneServer

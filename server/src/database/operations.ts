@@ -110,7 +110,7 @@ export async function readOperations(
         unfit ??= () => refuse(i + 1, misfit(manifest, value))
       }
     }
-    await pace.turn()
+    await pace.yield()
   }
   keyless?.()
   unfit?.()
@@ -145,7 +145,7 @@ async function lineEnds(text: Uint8Array, pace: Pace): Promise<number[]> {
     }
     ends.push(end)
     start = end + 1
-    if (pace.isOver) await pace.turn()
+    if (pace.isOver) await pace.yield()
   }
   return ends
 }

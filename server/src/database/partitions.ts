@@ -6,7 +6,7 @@ import { recordBytesView } from '../dataset/view.js'
 import { type Blob, slicedBlob } from './epochs.js'
 
 /** A generation's database, and the epochs that were made of it. */
-interface Kept {
+interface KeptGeneration {
   readonly core: Core
   readonly database: DatabaseHandle
   readonly isFreed: boolean
@@ -17,13 +17,13 @@ interface Kept {
  * By its hash in hex. The core has the epoch before the newest too, also while it writes. A download breaks off once no epoch there has
  * this partition.
  */
-export function partitionBlob(generation: Kept, manifest: Manifest, hash: string): Blob | undefined {
+export function partitionBlob(generation: KeptGeneration, manifest: Manifest, hash: string): Blob | undefined {
   const { core, database } = generation
   const wanted = Buffer.from(hash, 'hex')
   const q = partitionWith(manifest, wanted)
   if (q === undefined) return undefined
   const length = partitionBytes(manifest)
-  const hasIt = ({ manifest: of, isCores }: Kept['epochs'][number]) =>
+  const hasIt = ({ manifest: of, isCores }: KeptGeneration['epochs'][number]) =>
     isCores !== 'gone' && q < of.partitions && equalBytes(contentHash(of, q), wanted)
   return slicedBlob(length, (first, last) => {
     const epoch = generation.isFreed ? undefined : generation.epochs.find(hasIt)

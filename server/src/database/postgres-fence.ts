@@ -65,7 +65,7 @@ export class PostgresFence extends Fence {
     } finally {
       if (isShared && !judged?.took) this.shares.giveBack(network)
     }
-    this.clock.follow(judged.day)
+    this.clock.advance(judged.day)
     this.confirmed += judged.confirmed
     this.registered += judged.registered
     if (judged.verdict !== 'full') return judged.verdict
@@ -97,7 +97,7 @@ export class PostgresFence extends Fence {
       const text = `INSERT INTO ${this.#engine.schema}.fence_clock AS c VALUES (true, $1, $2) ON CONFLICT (one) DO UPDATE
         SET day = greatest(c.day, excluded.day), calendar = greatest(c.calendar, excluded.calendar) RETURNING day`
       const done = this.#engine.query<{ day: number }>(text, [day, calendar]).then(([row]) => {
-        this.clock.follow(row!.day)
+        this.clock.advance(row!.day)
         this.#counted = this.#count().catch(() => {}) // the next registration tries again
       })
       this.#begun = { day, done }

@@ -27,7 +27,7 @@ export class Preparing {
     this.note(epoch, from)
   }
 
-  /** An epoch is prepared, if it has a hint. */
+  /** An epoch is prepared, if it has a public hint. */
   note(epoch: EpochInMemory, from: Generation): void {
     if (epoch.oneServer === undefined) return
     this.#epochs.push(epoch)

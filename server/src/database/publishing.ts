@@ -13,7 +13,6 @@ import { checkExpiry, isNext, madeBefore, readBatch, type SignedFor } from './ba
 import { chunksOf } from './chunks.js'
 import type { BatchRecord } from './epoch-store.js'
 import { infoOf } from './epochs.js'
-import type { Following, Together } from './following.js'
 import type { EpochInMemory } from './generation.js'
 import { hashed } from './hashing.js'
 import type { Loaded } from './loading.js'
@@ -22,12 +21,13 @@ import { makeGeneration } from './next-generation.js'
 import { nextManifest } from './next-manifest.js'
 import { checkHintable, withHint } from './one-server.js'
 import { readOperations, refuse } from './operations.js'
+import type { Processes, Together } from './processes.js'
 import { ANOTHER_PROCESS } from './stored-values.js'
 import { WriteBehind } from './write-behind.js'
 
 /** What publishing needs of a database. */
 interface Published extends Together {
-  readonly following: Following
+  readonly processes: Processes
   readonly folding: Folding | undefined
   /** epochs before the newest that stay known */
   readonly history: number
@@ -36,7 +36,7 @@ interface Published extends Together {
 }
 
 /** What a batch made of the core's database, not yet on disk. */
-interface Turn {
+interface UnwrittenEpoch {
   readonly epoch: EpochInMemory
   /** as clients fetch it */
   readonly list: Uint8Array
@@ -52,9 +52,9 @@ export class Publishing {
   readonly #database: Published
   /** what proves answers, where the core does not */
   readonly #proofs: RowProofs | undefined
-  readonly #behind: WriteBehind
+  readonly #chunks: WriteBehind
   /** what is applied in the core, and not on disk yet, or could not be written */
-  #unwritten: { readonly turn: Turn; readonly hasFailed: boolean } | undefined
+  #unwritten: { readonly made: UnwrittenEpoch; readonly hasFailed: boolean } | undefined
 
   constructor(database: Published, loaded: Loaded) {
     const { store, answered, queue } = database
@@ -65,7 +65,7 @@ export class Publishing {
       const { manifest, directoryBytes } = answered.newest
       return { epoch: manifest.epoch, chunk: chunksOf(answered.generation, manifest), directoryBytes, proofs }
     }
-    this.#behind = new WriteBehind(store, queue, current, loaded)
+    this.#chunks = new WriteBehind(store, queue, current, loaded)
   }
 
   /** Why nothing can be published but the same batch, for people; undefined: other batches can. */
@@ -76,7 +76,7 @@ export class Publishing {
 
   /**
    * Makes an epoch of a batch (the bytes of `POST /v1/epochs`), unless it was made before. Resolves when it is on disk, whatever other
-   * processes do that follow this one. Batches run one after the other. The bytes must be those that `signed` names. `isLate`: another
+   * processes do that take it up. Batches run one after the other. The bytes must be those that `signed` names. `isLate`: another
    * server has made the epoch, so the batch may have expired. Throws a Refusal; then nothing has changed.
    */
   async publish(body: Uint8Array, signed: SignedFor | undefined, isLate: boolean): Promise<EpochStatus> {
@@ -106,13 +106,13 @@ export class Publishing {
 
   /** Nothing is written afterwards. */
   async stop(): Promise<void> {
-    await this.#behind.stop()
+    await this.#chunks.stop()
   }
 
   async #make(batch: Batch, hash: string, onStored: OnStored): Promise<EpochStatus> {
     if (this.#unwritten !== undefined) {
-      const { turn } = this.#unwritten
-      if (turn.batch.batch === hash) return await this.#write(turn, onStored)
+      const { made } = this.#unwritten
+      if (made.batch.batch === hash) return await this.#write(made, onStored)
       const reason = 'the previous batch could not be written; publish it again, or restart this server'
       throw new Refusal('not_ready', reason)
     }
@@ -122,13 +122,13 @@ export class Publishing {
     checkHintable(generation, newest.manifest, batch.expires, added)
     if ('headroom' in operations) return await this.#beginGeneration(batch, hash, operations.headroom, onStored)
     const next = await nextOfBatch(generation, operations)
-    const turn = await this.#orFail(() => this.#turn(next, batch, hash))
-    preparing.note(turn.epoch, generation)
-    return await this.#write(turn, onStored)
+    const made = await this.#orFail(() => this.#makeEpoch(next, batch, hash))
+    preparing.note(made.epoch, generation)
+    return await this.#write(made, onStored)
   }
 
   /** A batch's changes become the next epoch in memory (TAPIR Fig. 6, UpdateDB). */
-  async #turn(next: NextEpoch, batch: Batch, hash: string): Promise<Turn> {
+  async #makeEpoch(next: NextEpoch, batch: Batch, hash: string): Promise<UnwrittenEpoch> {
     const { answered } = this.#database
     const { generation, newest, preparing } = answered
     const { manifest } = newest
@@ -139,7 +139,7 @@ export class Publishing {
     let list = changes
     let { pointproofs }: Pick<Manifest, 'pointproofs'> = manifest
     if (this.#proofs !== undefined && pointproofs !== undefined) {
-      const { rows, rowsHash } = await this.#proofs.turn(batch.epoch, changes, database)
+      const { rows, rowsHash } = await this.#proofs.advance(batch.epoch, changes, database)
       pointproofs = { ...pointproofs, rowsHash }
       list = Buffer.concat([changes, rows])
     }
@@ -157,17 +157,17 @@ export class Publishing {
     return { epoch, list, changed, batch: { batch: hash, changes: changed.length } }
   }
 
-  /** Puts a turn on disk. Throws StorageError; the turn is then kept, for the same batch to come again. */
-  async #write(turn: Turn, onStored: OnStored): Promise<EpochStatus> {
+  /** Puts an epoch on disk. Throws StorageError; it is then kept, for the same batch to come again. */
+  async #write(made: UnwrittenEpoch, onStored: OnStored): Promise<EpochStatus> {
     const { store, answered, folding, history } = this.#database
-    const { epoch, list, batch, changed } = turn
+    const { epoch, list, batch, changed } = made
     const { manifest, manifestBytes: bytes } = epoch
     return this.#orFail(async () => {
       const isAgain = this.#unwritten !== undefined
-      this.#unwritten = { turn, hasFailed: false }
+      this.#unwritten = { made, hasFailed: false }
       const oldest = manifest.epoch - history
       const added = await store.append({ manifest, bytes, list, batch, oldest }).catch((error: unknown) => {
-        this.#unwritten = { turn, hasFailed: true }
+        this.#unwritten = { made, hasFailed: true }
         throw error
       })
       // A write that was said to have failed may have reached the disk.
@@ -176,9 +176,9 @@ export class Publishing {
       this.#unwritten = undefined
       const status = { ...infoOf(epoch), ...batch }
       const { generation, newest: previous } = answered
-      await this.#database.following.announce({ epoch, previous, generation, until: 0 }, status, onStored)
-      this.#behind.note(changed, manifest.recordBytes, list.length)
-      this.#behind.catchUp()
+      await this.#database.processes.announce({ epoch, previous, generation, until: 0 }, status, onStored)
+      this.#chunks.note(changed, manifest.recordBytes, list.length)
+      this.#chunks.catchUp()
       folding?.catchUp()
       return status
     })
@@ -189,10 +189,10 @@ export class Publishing {
     if (this.#proofs !== undefined) {
       refuse(1, 'a generation needs new openings for all records; build it with `keyhush build --succeeds`')
     }
-    const { store, answered, following, history } = this.#database
+    const { store, answered, processes, history } = this.#database
     const { newest, preparing, lingering } = answered
     // What stays on disk of the old generation is to be its last epoch, without a list.
-    await this.#behind.flush()
+    await this.#chunks.flush()
     preparing.endAllBut(newest) // room for the next
     const made = await makeGeneration(answered.generation, newest, batch, headroom)
     const { generation, directoryBytes } = made
@@ -217,7 +217,7 @@ export class Publishing {
       epoch.oneServer = oneServer
       preparing.note(epoch, generation)
       const status = { ...infoOf(epoch), ...record }
-      await following.announce({ epoch, previous: undefined, generation, until }, status, onStored)
+      await processes.announce({ epoch, previous: undefined, generation, until }, status, onStored)
       return status
     })
   }
@@ -227,7 +227,7 @@ export class Publishing {
     try {
       return await work()
     } catch (error) {
-      void this.#behind.stop() // memory may have an epoch that is not on disk
+      void this.#chunks.stop() // memory may have an epoch that is not on disk
       if (!(error instanceof StorageError)) this.#database.answered.fail(error as Error)
       throw error
     }

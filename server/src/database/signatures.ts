@@ -60,7 +60,7 @@ export class Signatures {
   /** Clients may know of another epoch. A replica learns of its signatures from the store. */
   show(isReplica: boolean): void {
     this.#shownSince = this.#now()
-    if (isReplica) void this.readBehind().then(() => this.tell())
+    if (isReplica) void this.refresh().then(() => this.tell())
     else this.tell()
   }
 
@@ -88,10 +88,10 @@ export class Signatures {
     return true
   }
 
-  /** What is known of the epochs that clients may know of. What may be missing is read behind: every client asks, also while the storage is away. */
+  /** What is known of the epochs that clients may know of. What may be missing is read in the background: every client asks, also while the storage is away. */
   list(): SignatureInfo[] {
     const epochs = this.#answered.shown.map(({ manifest }) => manifest.epoch)
-    if (this.#isStale || epochs.some(epoch => !this.#known.has(epoch))) void this.readBehind()
+    if (this.#isStale || epochs.some(epoch => !this.#known.has(epoch))) void this.refresh()
     return epochs.flatMap(epoch => this.#known.get(epoch) ?? [])
   }
 
@@ -105,7 +105,7 @@ export class Signatures {
   }
 
   /** Resolves when it is done, or has failed: then the next request tries again. */
-  readBehind(): Promise<void> {
+  refresh(): Promise<void> {
     return this.read().catch(() => {})
   }
 

@@ -25,7 +25,7 @@ const SWEPT_TOGETHER = 250
 const ENTRY_BYTES = 8 + HASH_BYTES + 4 + 4
 const CHECKED_BYTES = ENTRY_BYTES - 4
 
-interface Entry {
+interface FenceEntry {
   readonly version: number
   readonly requestHash: Uint8Array
   /** since 1970 */
@@ -38,8 +38,8 @@ interface Bucket {
   entries: number
 }
 
-interface Kept {
-  readonly entry: Entry
+interface KeptEntry {
+  readonly entry: FenceEntry
   /** undefined: the entry is confirmed */
   readonly bucket: Bucket | undefined
 }
@@ -102,7 +102,12 @@ export class StoredFence extends Fence {
   }
 
   /** What is kept of a hint and has not expired. */
-  #find(transaction: Transaction, id: string, buckets: readonly Bucket[], undo: Undo): Kept | 'damaged' | undefined {
+  #find(
+    transaction: Transaction,
+    id: string,
+    buckets: readonly Bucket[],
+    undo: Undo,
+  ): KeptEntry | 'damaged' | undefined {
     const confirmed = transaction.get(CONFIRMED + id)
     if (confirmed !== undefined) {
       const entry = decodeEntry(CONFIRMED + id, confirmed)
@@ -139,7 +144,7 @@ export class StoredFence extends Fence {
     return 'granted'
   }
 
-  #confirm(transaction: Transaction, request: FenceRequest, { entry, bucket }: Kept, undo: Undo): void {
+  #confirm(transaction: Transaction, request: FenceRequest, { entry, bucket }: KeptEntry, undo: Undo): void {
     const { today } = this.clock
     const id = toHex(request.hintId)
     // A client that has no request yet only asks.
@@ -189,7 +194,7 @@ export class StoredFence extends Fence {
     }
   }
 
-  #isAlive(entry: Entry): boolean {
+  #isAlive(entry: FenceEntry): boolean {
     return this.clock.today - entry.day <= this.days
   }
 
@@ -278,14 +283,14 @@ export class StoredFence extends Fence {
 }
 
 /** The table of docs/protocol.md. */
-function isGranted(kept: Entry | undefined, request: FenceRequest): boolean {
+function isGranted(kept: FenceEntry | undefined, request: FenceRequest): boolean {
   if (request.kind === 'register') return kept === undefined || (kept.version === 0 && isZero(kept.requestHash))
   if (kept === undefined || request.version < kept.version) return false
   if (request.version > kept.version) return true
   return isZero(kept.requestHash) || equalBytes(kept.requestHash, request.requestHash)
 }
 
-function put(transaction: Transaction, key: string, entry: Entry): void {
+function put(transaction: Transaction, key: string, entry: FenceEntry): void {
   transaction.put(key, encodeEntry(key, entry))
 }
 
@@ -295,7 +300,7 @@ export function bucketKey({ began }: Pick<Bucket, 'began'>): string {
 }
 
 /** What is stored of a hint under this key. */
-export function encodeEntry(key: string, { version, requestHash, day }: Entry): Uint8Array {
+export function encodeEntry(key: string, { version, requestHash, day }: FenceEntry): Uint8Array {
   const bytes = Buffer.alloc(ENTRY_BYTES)
   bytes.writeBigUInt64LE(BigInt(version), 0)
   bytes.set(requestHash, 8)
@@ -308,7 +313,7 @@ function checksum(key: string, entry: Buffer): number {
   return crc32(entry.subarray(0, CHECKED_BYTES), crc32(key))
 }
 
-function decodeEntry(key: string, bytes: Uint8Array): Entry | 'damaged' {
+function decodeEntry(key: string, bytes: Uint8Array): FenceEntry | 'damaged' {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   if (buffer.length !== ENTRY_BYTES || buffer.readUInt32LE(CHECKED_BYTES) !== checksum(key, buffer)) return 'damaged'
   return {

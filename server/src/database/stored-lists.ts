@@ -31,7 +31,7 @@ export class StoredLists {
       const piece = unsealed(key, bytes)
       pieces.push(piece)
       length += piece.length
-      await pace.turn()
+      await pace.yield()
     }
     if (pieces.length === 0) return undefined
     const list = Buffer.allocUnsafe(length)
@@ -39,7 +39,7 @@ export class StoredLists {
     for (const piece of pieces) {
       list.set(piece, start)
       start += piece.length
-      await pace.turn()
+      await pace.yield()
     }
     return list
   }

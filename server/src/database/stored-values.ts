@@ -68,7 +68,7 @@ export async function datedValue(key: string, epoch: number, bytes: Uint8Array):
     const part = bytes.subarray(start, start + BYTES_AT_ONCE)
     checksum = crc32(part, checksum)
     value.set(part, DATE_BYTES + start)
-    await pace.turn()
+    await pace.yield()
   }
   value.writeUInt32LE(checksum)
   return value

@@ -1,4 +1,4 @@
-// A database that changes: batches become epochs (publishing.ts), and replicas take these up (following.ts). It answers the newest epoch
+// A database that changes: batches become epochs (publishing.ts), and replicas take these up (processes.ts). It answers the newest epoch
 // and the one before (answered.ts), and clients hear of an epoch once it is on disk (signatures.ts).
 
 import { decodeManifest, type EpochInfo, type EpochStatus, hasOneServer, type SignatureInfo } from '@keyhush/protocol'
@@ -17,13 +17,13 @@ import { chunksOf } from './chunks.js'
 import { EpochStore } from './epoch-store.js'
 import { type Blob, type Epoch, type Epochs, infoOf, memoryBlob } from './epochs.js'
 import type { Fence, FenceOptions } from './fence.js'
-import { Following } from './following.js'
 import { History } from './history.js'
 import { Lingering, type LingeringOptions } from './lingering.js'
 import { type Loaded, loadNewest } from './loading.js'
 import { checkHint, hintBlob } from './one-server.js'
 import { PostgresFence } from './postgres-fence.js'
 import { Preparing } from './preparing.js'
+import { Processes } from './processes.js'
 import { Publishing } from './publishing.js'
 import { newQueue, type Queue } from './queue.js'
 import { Signatures } from './signatures.js'
@@ -34,7 +34,7 @@ export interface UpdatableOptions extends LingeringOptions {
   readonly history?: number | undefined
   readonly fence?: FenceOptions | undefined
   readonly onProgress?: ((progress: Progress) => void) | undefined
-  /** whether lookups with one server are answered, if the database has a hint for them; default: true */
+  /** whether lookups with one server are answered, if the database has a public hint for them; default: true */
   readonly oneServer?: boolean | undefined
   /** called before they are prepared for the first time, with the bytes of memory that an epoch takes */
   readonly onPreparing?: ((bytes: number) => void) | undefined
@@ -56,7 +56,7 @@ export class UpdatableDatabase implements Epochs {
   readonly #isReplica: boolean
   readonly #answered: Answered
   readonly #past: History
-  readonly #following: Following
+  readonly #processes: Processes
   readonly #publishing: Publishing
   /** what proves answers, where the core does not */
   readonly #proofs: RowProofs | undefined
@@ -89,8 +89,8 @@ export class UpdatableDatabase implements Epochs {
     )
     const { history, folding, signed } = this
     const together = { storage, store, answered, past, signed, queue }
-    this.#following = new Following(together)
-    this.#publishing = new Publishing({ ...together, following: this.#following, folding, history, now }, loaded)
+    this.#processes = new Processes(together)
+    this.#publishing = new Publishing({ ...together, processes: this.#processes, folding, history, now }, loaded)
     answered.onFailure = error => this.onFailure(error)
     answered.onShown = ({ manifest }) => {
       past.note(manifest)
@@ -145,7 +145,7 @@ export class UpdatableDatabase implements Epochs {
       if (preparing.answers && hasOneServer(newest.manifest))
         options.onPreparing?.(preparedBytes(core, newest.manifest))
       await preparing.prepare(newest, generation)
-      await updatable.#following.join(updatable.#isReplica)
+      await updatable.#processes.join(updatable.#isReplica)
       return updatable
     } catch (error) {
       loaded.proofs?.free()
@@ -169,7 +169,7 @@ export class UpdatableDatabase implements Epochs {
 
   /** Why other processes are ahead of this one, for people; undefined: they are not. */
   get behind(): string | undefined {
-    return this.#following.behind
+    return this.#processes.behind
   }
 
   get newest(): Epoch {
@@ -235,7 +235,7 @@ export class UpdatableDatabase implements Epochs {
     if (this.#isReplica) throw new Refusal('not_ready', 'this is a replica; publish to the process without --replica')
   }
 
-  /** Makes the hint of the newest epoch anew, as its builder has to. Throws DatasetError if the manifest names another. */
+  /** Makes the public hint of the newest epoch anew, as its builder has to. Throws DatasetError if the manifest names another. */
   async checkHint(): Promise<void> {
     await checkHint(this.location, this.newest.manifest, this.#answered.generation)
   }
@@ -248,7 +248,7 @@ export class UpdatableDatabase implements Epochs {
 
   async #end(): Promise<void> {
     const { preparing, lingering } = this.#answered
-    await this.#following.stop()
+    await this.#processes.stop()
     this.#answered.show()
     await this.folding?.stop()
     await this.#queue(async () => {})

@@ -1,4 +1,4 @@
-// Writes chunks behind the epochs: an epoch's transaction holds its list, and the chunks that the list changes follow later,
+// A write-behind cache of chunks: an epoch's transaction holds its list, and the chunks that the list changes follow later,
 // for many epochs at once. Until then a start applies the lists to the chunks.
 
 import { CHUNKS_TOGETHER, chunksWith } from './chunks.js'
@@ -6,7 +6,7 @@ import type { EpochStore } from './epoch-store.js'
 import type { Queue } from './queue.js'
 import { ANOTHER_PROCESS } from './stored-values.js'
 
-/** How far chunks may fall behind: a start has to apply so much to them. */
+/** How old chunks may be: a start has to apply so much to them. */
 const MOST_LIST_BYTES = 8 * 1024 * 1024
 const MOST_EPOCHS = 64
 
@@ -55,7 +55,7 @@ export class WriteBehind {
     this.#listBytes += listBytes
   }
 
-  /** Writes between batches if chunks have fallen far enough behind. */
+  /** Writes between batches if chunks are old enough. */
   catchUp(): void {
     if (this.#listBytes <= MOST_LIST_BYTES && this.#current().epoch - this.#base <= MOST_EPOCHS) return
     // If it fails, nothing is lost: the lists are there, and the next batch tries again.

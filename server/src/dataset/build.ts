@@ -3,7 +3,7 @@
 
 import { closeSync, openSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import {
   decodeManifest,
   encodeManifest,
@@ -47,7 +47,7 @@ export interface BuildOptions extends LayoutOptions {
   readonly prover?: string | undefined
   /** the manifest's expiry, seconds since 1970; default 0: none */
   readonly expires?: number | undefined
-  /** makes the hint for lookups with one server, whose hash the manifest then has; needs `expires`. Default: none */
+  /** makes the public hint for lookups with one server, whose hash the manifest then has; needs `expires`. Default: none */
   readonly oneServer?: boolean | undefined
   /** file with the manifest this begins a new generation after: the same database, the next epoch */
   readonly succeeds?: string | undefined
@@ -98,7 +98,7 @@ export async function buildDataset(
           recordBytesView(core, database, q * layout.partitionBytes, layout.partitionBytes),
         )
         options.onProgress?.({ stage: 'writing', done: q + 1, total: layout.partitions })
-        await nextTurn()
+        await nextTask()
       }
       if (filled.directory.length > 0) writeBlob(manifest.directoryHash, filled.directory)
       await proved?.write(writeBlob, writeProof)
@@ -207,7 +207,7 @@ async function fillKeyless(core: Core, options: BuildOptions, size: number): Pro
       if (!readRecords(core, database, done, Math.min(layout.partitionBytes, size - done), fd)) {
         throw new BuildError(`expected ${size} bytes, got fewer while it was read; build again`, options.data)
       }
-      await nextTurn()
+      await nextTask()
     }
   } finally {
     closeSync(fd)
@@ -248,7 +248,7 @@ async function commit({ layout, database }: Filled, { onProgress }: BuildOptions
   for (let q = 0; q < partitions; q++) {
     database.commit(q)
     onProgress?.({ stage: 'hashing', done: q + 1, total: partitions })
-    await nextTurn()
+    await nextTask()
   }
 }
 
@@ -272,7 +272,7 @@ async function describe(
   return named(core, proving, options.name)
 }
 
-/** With the hash of a hint that is made of these records. Throws BuildError. */
+/** With the hash of a public hint that is made of these records. Throws BuildError. */
 async function hinted(core: Core, from: Filled, manifest: Manifest, { onProgress }: BuildOptions): Promise<Manifest> {
   onProgress?.({ stage: 'preparing', done: 0, total: 1 })
   try {

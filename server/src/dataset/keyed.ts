@@ -130,7 +130,7 @@ export function manifestOf(
     partitions: layout.partitions,
     partitionRecords: layout.partitionRecords,
     blockRecords: layout.blockRecords,
-    maxBatch: database.maxBatch,
+    maxQueries: database.maxQueries,
     expires,
     updateListBytes: 0,
     ...directoryFields,

@@ -4,7 +4,7 @@
 
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import {
   builtFor,
   contentHash,
@@ -76,7 +76,7 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
       loadPartition(core, database, dir, manifest, q)
       await proofs?.check(q, recordBytesView(core, database, q * length, length))
       onProgress?.({ stage: 'hashing', done: q + 1, total: manifest.partitions })
-      await nextTurn()
+      await nextTask()
     }
     let directory: Uint8Array = new Uint8Array()
     if (manifest.keyed) {

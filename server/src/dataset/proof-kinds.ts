@@ -99,7 +99,7 @@ export interface Unproved {
   prove(): Promise<Uint8Array>
 }
 
-/** Brings openings up to date with edits, in a thread, behind the epochs. */
+/** Brings openings up to date with edits, in a thread, in the background. */
 export interface Folding {
   /** called when a thread or the disk has failed */
   onFailure: (error: Error) => void
@@ -114,7 +114,7 @@ export interface Folding {
 }
 
 /** What an epoch changes in what answers are proved with. */
-export interface Rows {
+export interface ChangedRows {
   /** what stands behind the epoch's update list */
   readonly rows: Uint8Array
   /** of the row lists, for its manifest */
@@ -136,8 +136,8 @@ export interface RowProofs {
   blob(hash: string): Uint8Array | undefined
   /** What proves an answer. `body`: its records, with room for the proof. What that takes is copied: epochs may go by before its turn. */
   unproved(body: Uint8Array, queries: Uint8Array, epoch: ProvedEpoch): Unproved
-  /** Follows a list to the epoch that `database` is at. */
-  turn(epoch: number, list: Uint8Array, database: DatabaseHandle): Promise<Rows>
+  /** Applies a list, to the epoch that `database` is at. */
+  advance(epoch: number, list: Uint8Array, database: DatabaseHandle): Promise<ChangedRows>
   /** `write` puts a row's openings on disk; false: that is not possible any more. */
   folding(newest: () => Manifest, write: (row: number, openings: Dated) => Promise<boolean>): Folding
   free(): void

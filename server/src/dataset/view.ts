@@ -14,7 +14,7 @@ export function layoutOf(core: Core, of: LaidOut): LayoutHandle {
 /** All zero. Throws the core's `layout` error. */
 export function emptyDatabase(core: Core, manifest: Manifest): DatabaseHandle {
   const layout = layoutOf(core, manifest)
-  const database = core.newDatabase(layout, builtFor(manifest), manifest.maxBatch)
+  const database = core.newDatabase(layout, builtFor(manifest), manifest.maxQueries)
   layout.free()
   return database
 }

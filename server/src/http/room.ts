@@ -28,7 +28,7 @@ export class Room {
     this.#needed = needed
   }
 
-  /** Why there is not enough, as it was seen some seconds ago; undefined: there is. Looks again behind, if that is long ago. */
+  /** Why there is not enough, as it was seen some seconds ago; undefined: there is. Looks again in the background, if that is long ago. */
   get problem(): string | undefined {
     const now = performance.now()
     if (now - this.#seenAt >= SEEN_MILLISECONDS) {

@@ -42,7 +42,7 @@ const FULL = 'too many instant lookups are waiting; try again later'
 const GATHERING = 1 / 2
 
 /** A request under way. */
-interface Entry extends Settles {
+interface WaitingLookup extends Settles {
   readonly request: InstantRequest
   readonly network: string
   /** queries that passes have taken on */
@@ -54,7 +54,7 @@ interface Entry extends Settles {
 
 /** A query of an entry, in a pass. */
 interface Taken {
-  readonly entry: Entry
+  readonly entry: WaitingLookup
   readonly number: number
   readonly query: Uint8Array
   /** as a pass is told: bit 0 for the previous epoch, bit 1 for a vector */
@@ -62,14 +62,14 @@ interface Taken {
 }
 
 /** Queries that one pass can serve. */
-interface Together {
+interface Gathered {
   readonly database: SharedDatabase
   readonly servers: number
   readonly taken: Taken[]
 }
 
 /** In its queue are those whose queries are not all taken; `waiting` counts queries. */
-export class InstantLookups extends Requests<Entry> implements Source {
+export class InstantLookups extends Requests<WaitingLookup> implements Source {
   readonly #wake: (core: Core) => void
   #passes = 0
   /** for how many queries the next pass waits, and until when */
@@ -129,7 +129,7 @@ export class InstantLookups extends Requests<Entry> implements Source {
   }
 
   /** Takes up to eight queries that one pass can serve, of networks in their turn. */
-  #choose(): Together | undefined {
+  #choose(): Gathered | undefined {
     let database: SharedDatabase | undefined
     let first: number | undefined
     const taken: Taken[] = []
@@ -163,7 +163,7 @@ export class InstantLookups extends Requests<Entry> implements Source {
     return database === undefined ? undefined : { database, servers: first!, taken }
   }
 
-  #begin({ database: { core, handle, readers }, servers, taken }: Together): Work {
+  #begin({ database: { core, handle, readers }, servers, taken }: Gathered): Work {
     const queries = Buffer.concat(taken.map(({ query }) => query))
     const kinds = Uint8Array.from(taken, ({ kind }) => kind)
     let pass: InstantPassHandle | undefined

@@ -18,7 +18,7 @@ export interface OneServerOptions {
 export type OneServerRequest = Omit<InstantRequest, keyof Sharing>
 
 /** A request under way. */
-interface Entry extends Settles {
+interface WaitingRequest extends Settles {
   readonly request: OneServerRequest
   readonly network: string
   readonly answers: Uint8Array[]
@@ -30,7 +30,7 @@ const DEFAULT_WAITING = 64
 const FULL = 'too many lookups are waiting; try again later'
 
 /** `waiting` counts queries, those that are being answered too. */
-export class OneServerLookups extends Requests<Entry> {
+export class OneServerLookups extends Requests<WaitingRequest> {
   #answering = 0
 
   constructor({ waiting = DEFAULT_WAITING }: OneServerOptions = {}) {
@@ -65,7 +65,7 @@ export class OneServerLookups extends Requests<Entry> {
     }
   }
 
-  async #answer(entry: Entry, prepared: Prepared): Promise<void> {
+  async #answer(entry: WaitingRequest, prepared: Prepared): Promise<void> {
     const { of, queries, count } = entry.request
     const bytes = queries.length / count
     const number = entry.answers.length
@@ -89,7 +89,7 @@ export class OneServerLookups extends Requests<Entry> {
   }
 }
 
-/** For an epoch whose hint is not prepared: any more, if there is a newer one that is; not ever, if that has failed; else not yet. */
+/** For an epoch whose public hint is not prepared: any more, if there is a newer one that is; not ever, if that has failed; else not yet. */
 function notPrepared({ newest }: Epochs): Refusal {
   if (newest.oneServer?.ready === true) return epochUnknown(newest.manifest)
   if (newest.oneServer?.problem !== undefined) {

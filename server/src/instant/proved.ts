@@ -8,13 +8,13 @@ import { Requests, type Settles, type Waiting } from '../workers/requests.js'
 const MOST_ENTRIES = 8192
 const FULL = 'too many answers wait to be proved; try again later'
 
-interface Entry extends Settles {
+interface WaitingProof extends Settles {
   readonly unproved: Unproved
   readonly network: string
 }
 
 /** `waiting` counts records of answers. */
-export class ProvedAnswers extends Requests<Entry> {
+export class ProvedAnswers extends Requests<WaitingProof> {
   readonly #most: number
   #proving = 0
 
@@ -47,7 +47,7 @@ export class ProvedAnswers extends Requests<Entry> {
     }
   }
 
-  async #prove(entry: Entry): Promise<void> {
+  async #prove(entry: WaitingProof): Promise<void> {
     this.#proving += 1
     try {
       entry.resolve(await entry.unproved.prove())

@@ -27,14 +27,17 @@ export interface Part {
 }
 
 /** A database in the core's memory. `blocks`: of a keyed one. */
-export interface InMemory {
+export interface DatabaseInMemory {
   readonly core: Core
   readonly database: DatabaseHandle
   readonly blocks: DatabaseHandle | undefined
 }
 
-/** The parts of an epoch, in the order in which their hints stand in the blob. */
-export function partsOf(manifest: Prepares, { database, blocks }: Pick<InMemory, 'database' | 'blocks'>): Part[] {
+/** The parts of an epoch, in the order in which their public hints stand in the blob. */
+export function partsOf(
+  manifest: Prepares,
+  { database, blocks }: Pick<DatabaseInMemory, 'database' | 'blocks'>,
+): Part[] {
   return kindsOf(manifest).map(of => ({ of, ...sizeOf(manifest, of), handle: of === 'records' ? database : blocks! }))
 }
 

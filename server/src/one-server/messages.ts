@@ -7,7 +7,7 @@ export interface Begin {
   readonly databaseId: Uint8Array
   readonly generation: number
   readonly parts: readonly { readonly of: InstantOf; readonly records: number; readonly recordBytes: number }[]
-  /** BLAKE3 of the hint that a manifest names; undefined: it is to be made, and held to the builder's norm */
+  /** BLAKE3 of the public hint that a manifest names; undefined: it is to be made, and held to the builder's norm */
   readonly hintHash: Uint8Array | undefined
 }
 
@@ -19,7 +19,7 @@ export type Told =
   | { readonly answer: Uint8Array; readonly of: InstantOf }
 
 export type Replied =
-  /** the hints of all parts, one behind the other; undefined: these records do not have the hint with that hash */
+  /** the public hints of all parts, one behind the other; undefined: these records do not have the hint with that hash */
   | { readonly hint: Uint8Array | undefined }
   | { readonly answers: Uint8Array }
   /** what the core refuses, by its code; the thread goes on */

@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads'
 import type { InstantOf } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
 import { BYTES_AT_ONCE, Pace } from '../base/pace.js'
-import { bytesOf, type InMemory, type Prepares, partsOf } from './contents.js'
+import { bytesOf, type DatabaseInMemory, type Prepares, partsOf } from './contents.js'
 import type { Begin, Replied, Told } from './messages.js'
 
 type State = 'preparing' | 'ready' | 'failed' | 'closed'
@@ -20,7 +20,7 @@ export class Prepared {
   #busy = false
   /** Called when the thread, which was ready, has ended by itself. */
   onLost: () => void = () => {}
-  /** Resolves to the hint when it is prepared. Rejects if it cannot be. */
+  /** Resolves to the public hint when it is prepared. Rejects if it cannot be. */
   made!: Promise<Uint8Array>
 
   private constructor(begin: Begin) {
@@ -35,10 +35,10 @@ export class Prepared {
   }
 
   /**
-   * Copies the records, which must not change until this resolves, and has them prepared. `hintHash`: of the hint that the manifest
-   * names. Without it a hint is made.
+   * Copies the records, which must not change until this resolves, and has them prepared. `hintHash`: of the public hint that the manifest
+   * names. Without it one is made.
    */
-  static async begin(manifest: Prepares, from: InMemory, hintHash?: Uint8Array): Promise<Prepared> {
+  static async begin(manifest: Prepares, from: DatabaseInMemory, hintHash?: Uint8Array): Promise<Prepared> {
     const { databaseId, generation } = manifest
     const parts = partsOf(manifest, from)
     const sizes = parts.map(({ of, records, recordBytes }) => ({ of, records, recordBytes }))
@@ -50,14 +50,14 @@ export class Prepared {
         const length = Math.min(BYTES_AT_ONCE, records * recordBytes - at)
         const put = bytesOf(from.core, part, at, length)
         prepared.#tell({ put, of }, put)
-        await pace.turn()
+        await pace.yield()
       }
     }
     prepared.#prepare()
     return prepared
   }
 
-  /** The hints of records and directory, one behind the other; undefined: it is being prepared, or that has failed. */
+  /** The public hints of records and directory, one behind the other; undefined: it is being prepared, or that has failed. */
   get hint(): Uint8Array | undefined {
     return this.#hint
   }
@@ -89,7 +89,8 @@ export class Prepared {
           if (this.#state === 'preparing') this.#state = 'ready'
           return replied.hint
         }
-        const why = 'refused' in replied ? replied.message : 'the records have another hint than the manifest names'
+        const why =
+          'refused' in replied ? replied.message : 'the records have another public hint than the manifest names'
         throw this.#fail(`lookups with one server cannot be answered: ${why}; build the dataset anew`)
       },
       (error: Error) => {
@@ -156,8 +157,8 @@ export class Prepared {
   }
 }
 
-/** The hint of a database, from a builder's own copy. Rejects with the core's reason if it can have none. */
-export async function hintOf(manifest: Prepares, from: InMemory): Promise<Uint8Array> {
+/** The public hint of a database, from a builder's own copy. Rejects with the core's reason if it can have none. */
+export async function hintOf(manifest: Prepares, from: DatabaseInMemory): Promise<Uint8Array> {
   const prepared = await Prepared.begin(manifest, from)
   try {
     return await prepared.made

@@ -1,4 +1,4 @@
-// The thread of one epoch: prepares its records in memory of its own, says the hint, and then answers.
+// The thread of one epoch: prepares its records in memory of its own, says the public hint, and then answers.
 
 import { parentPort, workerData } from 'node:worker_threads'
 import { equalBytes, type InstantOf } from '@keyhush/protocol'
@@ -8,7 +8,7 @@ import type { Begin, Replied, Told } from './messages.js'
 
 lowerPriority()
 
-/** One planted database in 2^40 fails the first; a hint that no attempt gives is that of other records. */
+/** One planted database in 2^40 fails the first; a public hint that no attempt gives is that of other records. */
 const ATTEMPTS = 4
 
 const { databaseId, generation, parts, hintHash } = workerData as Begin
@@ -33,7 +33,7 @@ function hintOf(made: ReadonlyMap<InstantOf, OneServerHandle>): Uint8Array {
   return new Uint8Array(Buffer.concat(parts.map(({ of }) => made.get(of)!.hint()))) // of its own memory, to be moved
 }
 
-/** Whether this is the hint that is wanted: of the hash that is known, or one that hides what was asked. */
+/** Whether this is the public hint that is wanted: of the hash that is known, or one that hides what was asked. */
 function suits(made: ReadonlyMap<InstantOf, OneServerHandle>): boolean {
   if (hintHash !== undefined) return equalBytes(core.blake3(hintOf(made)), hintHash)
   return parts.every(({ of }) => {

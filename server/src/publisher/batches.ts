@@ -2,8 +2,8 @@
 
 import { type BatchEncoding, encodeBatch } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
+import type { KnownManifest } from '../base/known-manifest.js'
 import type { RecordedBatch } from './record.js'
-import type { KnownManifest } from './server.js'
 
 /** What a batch is to do. */
 export interface Wanted {

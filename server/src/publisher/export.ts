@@ -4,9 +4,10 @@
 import { equalBytes, toHex } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { PublishError } from '../base/errors.js'
+import type { KnownManifest } from '../base/known-manifest.js'
 import type { Progress } from '../dataset/build.js'
 import { blobsOf, writeDataset } from '../dataset/directory.js'
-import { isSigned, type KnownManifest, PublishedServer } from './server.js'
+import { isSigned, PublishedServer } from './server.js'
 
 export interface ExportOptions {
   /** base URL */

@@ -23,11 +23,12 @@ import {
 import { type Core, loadCore } from '@keyhush/wasm'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { PublishError } from '../base/errors.js'
+import type { KnownManifest } from '../base/known-manifest.js'
 import { addsOf, bodyOn, digestOf, generationOf, lineOf, type Wanted, wantedOf } from './batches.js'
 import type { KeyPair } from './files.js'
 import { defaultHeadroom, whyGenerationPays } from './growth.js'
 import type { PublisherRecord } from './record.js'
-import { isSigned, type KnownManifest, PublishedServer } from './server.js'
+import { isSigned, PublishedServer } from './server.js'
 
 /** What a run does, in order. Each is a method of `Publication`; docs/operations/publish.md has a row for each. */
 export const STEPS = ['agree', 'finish', 'check', 'sign', 'judge', 'send', 'confirm', 'sign', 'begin'] as const
@@ -40,7 +41,7 @@ export interface PublishOptions {
   readonly names?: readonly string[] | undefined
   /** each signs the manifests; the first signs batches */
   readonly key: KeyPair | readonly KeyPair[]
-  /** whether the last of `servers` is your own copy. Without one, no hint for lookups with one server is signed. Default: false */
+  /** whether the last of `servers` is your own copy. Without one, no public hint for lookups with one server is signed. Default: false */
   readonly own?: boolean | undefined
   /** the publisher's earlier work; it builds on nothing else */
   readonly record: PublisherRecord
@@ -212,7 +213,7 @@ class Publication implements Record<Step, () => Promise<void>> {
     await this.#expectOwn(this.#tip)
     const isHinted = hasOneServer(this.#tip.manifest)
     if (isHinted && !this.#options.own) {
-      const why = 'a hint for lookups with one server must be made from your own copy before you sign it'
+      const why = 'a public hint for lookups with one server must be made from your own copy before you sign it'
       throw new PublishError(`--store: expected it, got none: ${why}; publish at one server, with --store`)
     }
     await this.#record.addManifest({ ...this.#recorded(this.#tip), batch: this.#tipBatch })

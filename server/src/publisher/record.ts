@@ -31,7 +31,7 @@ export interface RecordedBatch {
 }
 
 /** A file's name, read. `digest` of a manifest: the batch's hash, or nothing. */
-interface Entry extends Omit<RecordedBatch, 'does'> {
+interface RecordFile extends Omit<RecordedBatch, 'does'> {
   readonly name: string
   readonly kind: 'manifest' | RecordedBatch['does']
 }
@@ -44,7 +44,7 @@ const NAME = /^([0-9a-f]{32})-([0-9a-f]{8})-([0-9a-f]{64})-(manifest|change|gene
 export class PublisherRecord {
   readonly #folder: string | undefined
   /** newest first */
-  #entries: readonly Entry[] = []
+  #entries: readonly RecordFile[] = []
   /** batches by name, if it is in memory */
   readonly #batches = new Map<string, Uint8Array>()
 
@@ -122,24 +122,24 @@ export class PublisherRecord {
     await this.#add([databaseId, hexOf(epoch), hash, does, digest].join('-'), body)
   }
 
-  #manifests(databaseId: string): readonly Entry[] {
+  #manifests(databaseId: string): readonly RecordFile[] {
     return this.#entries.filter(entry => entry.databaseId === databaseId && entry.kind === 'manifest')
   }
 
-  #batch(databaseId: string, hash: string): Entry | undefined {
+  #batch(databaseId: string, hash: string): RecordFile | undefined {
     return this.#entries.find(
       entry => entry.databaseId === databaseId && entry.kind !== 'manifest' && entry.hash === hash,
     )
   }
 
-  #note(name: string): Entry {
+  #note(name: string): RecordFile {
     const [, databaseId, epoch, hash, kind, digest] = NAME.exec(name) ?? []
     if (epoch === undefined) {
       throw new PublishError(
         `${this.place}/${name}: expected a publisher's record, got another file; name yours with --record`,
       )
     }
-    const entry = { name, databaseId, epoch: Number.parseInt(epoch, 16), hash, kind, digest } as Entry
+    const entry = { name, databaseId, epoch: Number.parseInt(epoch, 16), hash, kind, digest } as RecordFile
     this.#entries = [...this.#entries, entry].sort((a, b) => b.epoch - a.epoch || (a.name < b.name ? 1 : -1))
     return entry
   }
@@ -149,7 +149,7 @@ export class PublisherRecord {
     if (this.#folder === undefined) this.#batches.set(name, content.slice())
     else await writeWhole(this.#folder, name, content)
     const { databaseId, kind } = this.#note(name)
-    const isAlike = (entry: Entry) => (entry.kind === 'manifest') === (kind === 'manifest')
+    const isAlike = (entry: RecordFile) => (entry.kind === 'manifest') === (kind === 'manifest')
     const alike = this.#entries.filter(entry => entry.databaseId === databaseId && isAlike(entry))
     for (const oldest of alike.slice(KEPT)) {
       this.#entries = this.#entries.filter(entry => entry !== oldest)

@@ -9,7 +9,6 @@ import {
   type ErrorReply,
   encodeBatchSignature,
   fromHex,
-  type Manifest,
   parseEpochStatus,
   parseErrorReply,
   parseInfo,
@@ -20,6 +19,7 @@ import {
 } from '@keyhush/protocol'
 import { verifies } from '../base/ed25519.js'
 import { PublishError, type PublishExit } from '../base/errors.js'
+import type { KnownManifest } from '../base/known-manifest.js'
 
 const TIMEOUT_MILLISECONDS = 120_000
 
@@ -28,11 +28,6 @@ const MOST_BYTES = 8 * 1024 * 1024
 
 /** Error codes after which the same call may succeed: it reads anew how far the servers are. */
 const PASSING = new Set(['not_ready', 'rate_limited', 'internal', 'epoch_unknown', 'batch_conflict', 'epoch_gap'])
-
-export interface KnownManifest {
-  readonly manifest: Manifest
-  readonly bytes: Uint8Array
-}
 
 /** Whether one of these is a valid signature of the manifest by this key. */
 export function isSigned(

@@ -5,7 +5,7 @@ import { bytesToHex, concatBytes } from '@noble/hashes/utils.js'
 import { Database } from './database.js'
 import { buildDirectory, type Directory, directoryCommitment, encodeDirectory, indexOf } from './directory.js'
 import { databaseId, fingerprint, hash } from './hash.js'
-import { maxBatch, planLayout, type Suite } from './layout.js'
+import { maxQueries, planLayout, type Suite } from './layout.js'
 import { encodeManifest, type Manifest } from './manifest.js'
 import { encodeRecord } from './record.js'
 
@@ -62,7 +62,7 @@ function dataset(
     databaseId: new Uint8Array(16),
     generation: 1,
     epoch: 1,
-    maxBatch: maxBatch(layout, suite),
+    maxQueries: maxQueries(layout, suite),
     expires: 0n,
     directoryBytes: directory.length,
     updateListBytes: 0,

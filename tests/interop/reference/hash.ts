@@ -23,11 +23,11 @@ export const fingerprint = (key: Uint8Array) => deriveKey('key fingerprint', key
 export const directorySeed = (fingerprints: readonly Uint8Array[]) =>
   deriveKey('directory seed', concatBytes(...fingerprints)).slice(0, 16)
 
-/** What a batch is drawn from: 32 bytes of entropy, the hint's secret, its version (u64) and the indices (u32 each). */
+/** What a lookup is drawn from: 32 bytes of entropy, the hint's secret, its version (u64) and the indices (u32 each). */
 export const queryEntropy = (material: Uint8Array) => deriveKey('query entropy', material)
 
-/** `form`: the pending batch as it is stored, before its name. */
-export const batchName = (secret: Uint8Array, form: Uint8Array) =>
+/** `form`: the pending lookup as it is stored, before its name. */
+export const pendingName = (secret: Uint8Array, form: Uint8Array) =>
   blake3(form, { key: deriveKey('batch name', secret) })
 
 /** `seed` is the operator's name for the database, or its first manifest with a zero id. */

@@ -69,12 +69,12 @@ export class ReferenceClient {
   }
 
   async #lookUp(indices: readonly number[]): Promise<Uint8Array[]> {
-    const batch = this.hint.query(indices, randomBytes(32))
+    const lookup = this.hint.query(indices, randomBytes(32))
     const [retrieved, refreshed] = await Promise.all([
-      this.#ask(this.retrieveServer, batch.retrieve),
-      this.#ask(this.refreshServer, batch.refresh),
+      this.#ask(this.retrieveServer, lookup.retrieve),
+      this.#ask(this.refreshServer, lookup.refresh),
     ])
-    return this.hint.recon(batch, retrieved, refreshed)
+    return this.hint.recon(lookup, retrieved, refreshed)
   }
 
   async #ask(server: string, vectors: Vectors): Promise<Entries> {

@@ -62,7 +62,7 @@ export const depth = (layout: Layout) => Math.ceil(Math.log2(blocksOf(layout).pa
 export const partitionBytes = (layout: Layout) => layout.partitionRecords * layout.recordBytes
 export const entryBytes = (layout: Layout, suite: Suite) =>
   blocksOf(layout).recordBytes + (suite === 1 ? 32 * depth(layout) : 0)
-export const maxBatch = (layout: Layout, suite: Suite) =>
+export const maxQueries = (layout: Layout, suite: Suite) =>
   Math.max(1, Math.min(64, Math.floor(2 ** 23 / (layout.partitions * entryBytes(layout, suite)))))
 
 /** The pieces of `bytes`, each `size` long. */

@@ -14,7 +14,7 @@ export interface Manifest extends Layout {
   readonly valueBytes: number
   readonly keyed: boolean
   readonly variable: boolean
-  readonly maxBatch: number
+  readonly maxQueries: number
   readonly expires: bigint
   readonly directoryBytes: number
   readonly updateListBytes: number
@@ -45,7 +45,7 @@ export interface Pointproofs {
 export const HEADER_FIELDS = {
   ...{ magic: 4, format: 2, suite: 2, databaseId: 16, generation: 4, epoch: 4 },
   ...{ records: 4, recordBytes: 4, partitions: 4, partitionRecords: 4, valueBytes: 4 },
-  ...{ keyed: 1, variable: 1, maxBatch: 1, packing: 1, expires: 8, directoryBytes: 4, updateListBytes: 4 },
+  ...{ keyed: 1, variable: 1, maxQueries: 1, packing: 1, expires: 8, directoryBytes: 4, updateListBytes: 4 },
   ...{ directoryHash: 32, updateListHash: 32, previousManifest: 32 },
   ...{ directoryBlockLog: 2, hinted: 2, directoryBlockBytes: 4, directorySeed: 16, directoryCommitment: 32 },
 } as const
@@ -79,7 +79,8 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const reader = new Reader(bytes)
   reader.expect('magic', 'PIRM')
   const { format, packing, hinted, ...header } = readFields(reader, BEHIND_MAGIC) as Header
-  const { suite, generation, epoch, records, recordBytes, partitions, partitionRecords, valueBytes, maxBatch } = header
+  const { suite, generation, epoch, records, recordBytes, partitions, partitionRecords, valueBytes, maxQueries } =
+    header
   const { expires, directoryBytes, updateListBytes, directoryHash, updateListHash, previousManifest } = header
   const { directoryBlockLog, directoryBlockBytes, directorySeed, directoryCommitment } = header
   if (format !== 1) throw new Error('unknown format')
@@ -105,8 +106,8 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   if (keyed) checkShape({ blockLog: directoryBlockLog, blockBytes: directoryBlockBytes })
   else if (!ofBlocks) throw new Error('blocks without keys')
   if ((!keyed || suite === 2) && !isZero(directoryCommitment)) throw new Error('a commitment to no blocks')
-  if (maxBatch < 1 || maxBatch > 64) throw new Error('no batch limit')
-  if (maxBatch > 1 && maxBatch * partitions * entryBytes(layout, suite === 2 ? 2 : 1) > 2 ** 24) {
+  if (maxQueries < 1 || maxQueries > 64) throw new Error('no query limit')
+  if (maxQueries > 1 && maxQueries * partitions * entryBytes(layout, suite === 2 ? 2 : 1) > 2 ** 24) {
     throw new Error('answers that are too long')
   }
   if (expires > BigInt(Number.MAX_SAFE_INTEGER)) throw new Error('an expiry beyond 2^53 - 1')
@@ -169,7 +170,7 @@ function checkNext(before: Manifest, next: Manifest): void {
   if (next.generation !== before.generation) throw new Error('generations grow by one')
   if (next.updateListBytes === 0) throw new Error('no update list within a generation')
   const same = [
-    ...(['suite', 'recordBytes', 'partitionRecords', 'blockRecords', 'maxBatch', 'valueBytes'] as const),
+    ...(['suite', 'recordBytes', 'partitionRecords', 'blockRecords', 'maxQueries', 'valueBytes'] as const),
     ...(['directoryBlockLog', 'directoryBlockBytes'] as const),
   ]
   const seeds = [before, next].map(({ directorySeed }) => bytesToHex(directorySeed))
@@ -182,8 +183,8 @@ function checkNext(before: Manifest, next: Manifest): void {
     const kept = [before.pointproofs, next.pointproofs].map(
       ({ keyHash, transcriptHash, development }) => `${bytesToHex(keyHash)}${bytesToHex(transcriptHash)}${development}`,
     )
-    const most = [before, next].map(({ maxBatch, partitions }) =>
-      Math.min(maxBatch, Math.max(1, Math.floor(256 / partitions))),
+    const most = [before, next].map(({ maxQueries, partitions }) =>
+      Math.min(maxQueries, Math.max(1, Math.floor(256 / partitions))),
     )
     if (kept[0] !== kept[1] || most[0] !== most[1]) throw new Error('what is proved, or how much of it, has changed')
   }

@@ -12,7 +12,7 @@ export interface Epoch extends Layout {
   readonly databaseId: Uint8Array
   readonly generation: number
   readonly epoch: number
-  readonly maxBatch: number
+  readonly maxQueries: number
 }
 
 /** One vector a query, of one offset a partition. */
@@ -37,8 +37,9 @@ export function suiteIn(query: Uint8Array): number {
 export function decodeQuery(epoch: Epoch, bytes: Uint8Array, suite: Suite = 1): Vectors {
   const reader = new Reader(bytes)
   const count = readHeader('PIRQ', epoch, reader, suite)
-  const most = suite === 6 ? Math.min(epoch.maxBatch, Math.max(1, Math.floor(256 / epoch.partitions))) : epoch.maxBatch
-  if (count < 1 || count > most) throw new Error(`a batch of ${count}`)
+  const most =
+    suite === 6 ? Math.min(epoch.maxQueries, Math.max(1, Math.floor(256 / epoch.partitions))) : epoch.maxQueries
+  if (count < 1 || count > most) throw new Error(`a lookup of ${count} queries`)
   const vectors = Array.from({ length: count }, () => Array.from({ length: epoch.partitions }, () => reader.u16()))
   reader.end()
   if (vectors.flat().some(offset => offset >= blocksOf(epoch).partitionRecords))
@@ -174,7 +175,7 @@ function header(
     .u16(0)
 }
 
-/** Refuses other epochs than the expected one. Returns the batch's count. */
+/** Refuses other epochs than the expected one. Returns the count. */
 function readHeader(magic: string, expected: Epoch, reader: Reader, suite: number): number {
   reader.expect('magic', magic)
   if (reader.u16() !== 1 || reader.u16() !== suite) throw new Error('another format or suite')

@@ -3,14 +3,14 @@
 // A query does not depend on what the database holds, so `Query` needs permutations only.
 
 import { Writer } from './bytes.js'
-import { batchName, queryEntropy } from './hash.js'
+import { pendingName, queryEntropy } from './hash.js'
 import { blocksOf, type Layout, placeOf, type Suite, split } from './layout.js'
 import { verify } from './merkle.js'
 import type { Entries, Vectors } from './message.js'
 import { permutations, swap, Words } from './random.js'
 import { linearTag, tagPoint } from './tags.js'
 
-/** One query of a batch: what it asks of each server, and what its effect will be. */
+/** One query of a lookup: what it asks of each server, and what its effect will be. */
 export interface Query {
   readonly index: number
   readonly retrieve: readonly number[]
@@ -85,22 +85,22 @@ export class Hint {
     })
   }
 
-  /** Point 4 for a batch. To be recorded, sent as it is until it is answered, and given to `recon`. */
-  query(indices: readonly number[], entropy: Uint8Array): Batch {
-    return makeBatch(this.#layout, this.#identity, this.#version, this.#permutations, indices, entropy)
+  /** Point 4 for a lookup. To be recorded, sent as it is until it is answered, and given to `recon`. */
+  query(indices: readonly number[], entropy: Uint8Array): Lookup {
+    return makeLookup(this.#layout, this.#identity, this.#version, this.#permutations, indices, entropy)
   }
 
   /** Point 6: the records asked for. Throws if an entry is forged; nothing can be asked thereafter. */
-  recon(batch: Batch, retrieved: Entries, refreshed: Entries): Uint8Array[] {
+  recon(lookup: Lookup, retrieved: Entries, refreshed: Entries): Uint8Array[] {
     if (this.#condemned) throw new Error('this hint is condemned')
-    const genuine = [...this.#verify(batch.retrieve, retrieved), ...this.#verify(batch.refresh, refreshed)]
+    const genuine = [...this.#verify(lookup.retrieve, retrieved), ...this.#verify(lookup.refresh, refreshed)]
     if (genuine.includes(false)) {
       this.#condemned = true
       throw new Error('a server lied')
     }
     const { recordBytes: blockBytes, partitions, partitionRecords: m } = blocksOf(this.#layout)
     const blockOf = (entries: Entries, i: number, q: number) => entries[i * partitions + q]!.subarray(0, blockBytes)
-    const records = batch.queries.map(({ index, partition, column, swaps }, i) => {
+    const records = lookup.queries.map(({ index, partition, column, swaps }, i) => {
       const block = this.#parities[column]!.slice()
       const others = swaps.map((_, q) => q).filter(q => q !== partition)
       for (const q of others) xorInto(block, blockOf(retrieved, i, q))
@@ -116,7 +116,7 @@ export class Hint {
       }
       return place.cut(block)
     })
-    this.#permutations = batch.permutationsAfter
+    this.#permutations = lookup.permutationsAfter
     this.#version++
     return records
   }
@@ -146,15 +146,15 @@ export function identityFrom(seed: Uint8Array): Identity {
   return { id: drawn(seed, 2n ** 64n - 1n, 16), secret: drawn(seed, 2n ** 64n - 3n, 32) }
 }
 
-/** Point 4 for a batch of a hint at a version: its permutations are `before`, and stay so. */
-export function makeBatch(
+/** Point 4 for a lookup of a hint at a version: its permutations are `before`, and stay so. */
+export function makeLookup(
   layout: Layout,
   { id, secret }: Identity,
   version: number,
   before: readonly (readonly number[])[],
   indices: readonly number[],
   entropy: Uint8Array,
-): Batch {
+): Lookup {
   const material = new Writer().put(entropy, secret).u64(BigInt(version))
   for (const index of indices) material.u32(index)
   const words = new Words(queryEntropy(material.bytes()), 0)
@@ -173,10 +173,10 @@ export function makeBatch(
   for (const row of ['swaps', 'retrieve', 'refresh'] as const) {
     for (const offset of queries.flatMap(query => query[row])) form.u16(offset)
   }
-  return new Batch(queries, after, batchName(secret, form.bytes()))
+  return new Lookup(queries, after, pendingName(secret, form.bytes()))
 }
 
-export class Batch {
+export class Lookup {
   readonly queries: readonly Query[]
   readonly permutationsAfter: readonly number[][]
   /** what the rollback fence knows it by */

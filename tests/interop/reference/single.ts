@@ -74,7 +74,7 @@ export class Hints {
     }
   }
 
-  /** The queries of a batch, and what recovers its records from the answers; once. */
+  /** The queries of a lookup, and what recovers its records from the answers; once. */
   query(indices: readonly number[], entropy: Uint8Array) {
     const { stripes, stripeRecords } = this.#geometry
     const material = new Uint8Array(72 + 4 * indices.length)

@@ -17,7 +17,7 @@ const CASES = everyMode(3).flatMap(plan =>
 
 test.each(sampled(CASES))('%s: open() takes three seconds at most', async (_name, plan, mood) => {
   await Stage.play({ servers: 3 }, async stage => {
-    await stage.server(0).turn(mood)
+    await stage.server(0).become(mood)
     const tab = stage.tab(plan)
     expect(await stage.done(tab.open())).toBeLessThan(SOON_MS)
   })
@@ -27,7 +27,7 @@ test.each(sampled(CASES))('%s: lookups after the first take no longer than else'
   await Stage.play({ servers: 3 }, async stage => {
     const tab = await stage.open(plan)
     for (const number of stage.all) {
-      await stage.server(number).turn(mood)
+      await stage.server(number).become(mood)
       expect(await stage.get(tab)).toBeLessThan(2 * SOON_MS)
       for (let i = 0; i < 4; i++) expect(await stage.get(tab)).toBeLessThan(1_000)
       await stage.server(number).calm()
@@ -42,7 +42,7 @@ test.each(sampled(CASES))('%s: a stored map opens and answers in three seconds',
     const tab = await stage.open(stored, profile)
     await stage.get(tab)
     await stage.done(tab.close())
-    await stage.server(0).turn(mood)
+    await stage.server(0).become(mood)
     const again = stage.tab(stored, profile)
     expect(await stage.done(again.open())).toBeLessThan(SOON_MS)
     expect(await stage.get(again)).toBeLessThan(SOON_MS)
@@ -55,7 +55,7 @@ test.each(sampled(CASES))('%s: an epoch is followed within three seconds', async
     // Clients see that server so; the publisher reaches it.
     for (let i = 0; i < 3; i++) {
       await stage.publish()
-      await stage.server(1).turn(mood)
+      await stage.server(1).become(mood)
       await stage.pass(SOON_MS)
       expect(tab.map!.epoch).toBe(stage.newest)
       await stage.server(1).calm()
@@ -71,7 +71,7 @@ test.each(sampled(CASES))(
       await stage.get(tab)
       for (const number of stage.all) {
         for (let i = 0; i < 3; i++) await stage.publish()
-        await stage.server(number).turn(mood)
+        await stage.server(number).become(mood)
         expect(await stage.get(tab)).toBeLessThan(2 * SOON_MS)
         await stage.server(number).calm()
       }

@@ -22,7 +22,7 @@ test.each(MOODS)(
         const call = tab.open()
         // The pieces are being asked for.
         await stage.world.time.until(() => stage.world.seen.filter(({ path }) => path.includes('/blobs/')).length > 4)
-        await stage.server(0).turn(mood)
+        await stage.server(0).become(mood)
         expect(await stage.done(call)).toBeLessThan(6_500)
       },
       ['answered-soon'],
@@ -34,7 +34,7 @@ test.each(MOODS)('mode local: a new generation beside a server that $is', async 
   await Stage.play({}, async stage => {
     const tab = await stage.open()
     await stage.publish(stage.growth())
-    await stage.server(0).turn(mood)
+    await stage.server(0).become(mood)
     await stage.pass(10_000)
     expect(tab.map!.epoch).toBe(stage.newest)
   })

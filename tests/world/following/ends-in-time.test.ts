@@ -30,7 +30,7 @@ test.each(sampled(CASES))('%s: every call ends', async (_name, plan, mood) => {
     const timed = { ...plan, storage: 'preferred', timeoutMs: 5_000 } as const
     const tab = await stage.open(timed, profile)
     await stage.publish()
-    await stage.server(1).turn(mood)
+    await stage.server(1).become(mood)
     await stage.end(tab.ask(get('key 1')))
     await stage.end(tab.sync())
     await stage.end(tab.ask(get('key 2')))
@@ -52,7 +52,7 @@ test.each(['instant', 'full', 'local'] as const)(
         const plan = { mode, timeoutMs: Number.POSITIVE_INFINITY }
         const tab = await stage.open(plan)
         await stage.publish()
-        await stage.server(1).turn({ is: 'drips', everyMs: 1_500, endless: true })
+        await stage.server(1).become({ is: 'drips', everyMs: 1_500, endless: true })
         for (const call of [() => tab.ask(get('key 1')), () => tab.sync(), () => stage.tab(plan).open()]) {
           await stage.end(call(), 60_000)
         }
@@ -67,7 +67,7 @@ test.each(['instant', 'full'] as const)('mode %s: close() does not wait for the 
     {},
     async stage => {
       const tab = await stage.open({ mode, timeoutMs: 1_000 })
-      await stage.server(1).turn({ is: 'silent' })
+      await stage.server(1).become({ is: 'silent' })
       await stage.end(tab.ask(get('key 1')))
       await stage.end(tab.close(), 2_000)
     },
@@ -83,7 +83,7 @@ async function wireOf(plan: Partial<Plan>, timeoutMs: number): Promise<readonly 
       const tab = await stage.open(plan)
       await stage.get(tab)
       const before = stage.world.seen.length
-      await stage.server(1).turn({ is: 'silent' })
+      await stage.server(1).become({ is: 'silent' })
       await stage.end(tab.ask(get('key 1'), timeoutMs))
       stage.world.time.after(16_000, () => void stage.server(1).calm())
       await stage.pass(60_000)

@@ -16,7 +16,7 @@ test.each(['local', 'single'] as const)('mode %s: sixty invented epochs are not 
     return await Stage.play({ servers: 3 }, async stage => {
       const tab = await stage.open({ mode, atLeast: 2, push: false })
       for (let i = 0; i < EPOCHS; i++) await stage.publish()
-      if (mood !== undefined) for (const number of [0, 1]) await stage.server(number).turn(mood)
+      if (mood !== undefined) for (const number of [0, 1]) await stage.server(number).become(mood)
       const before = tab.hashed.calls
       await stage.done(tab.sync())
       expect(tab.map!.epoch).toBe(stage.newest)

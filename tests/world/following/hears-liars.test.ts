@@ -12,7 +12,7 @@ test.each(['local', 'instant', 'full'] as const)(
       const tab = await stage.open({ mode })
       for (let i = 0; i < 2; i++) {
         await stage.publish()
-        await stage.server(0).turn({ is: 'announces', ahead: 97, ...(mode === 'local' && { everyMs: 2_000 }) })
+        await stage.server(0).become({ is: 'announces', ahead: 97, ...(mode === 'local' && { everyMs: 2_000 }) })
         await stage.pass(5_000)
         if (mode !== 'local') await stage.server(0).calm()
         expect(tab.map!.epoch).toBe(stage.newest)
@@ -28,7 +28,7 @@ test.each(['local', 'instant', 'full'] as const)(
       await stage.open({ mode })
       await stage.pass(10_000)
       const before = stage.world.seen.length
-      await stage.server(0).turn({ is: 'announces', ahead: 97 })
+      await stage.server(0).become({ is: 'announces', ahead: 97 })
       await stage.pass(60_000)
       const asked = stage.world.seen.slice(before).filter(({ path }) => path !== '/v1/events')
       expect(asked.map(({ server, path }) => `${server.letter} ${path}`)).toEqual(['A /v1/info'])

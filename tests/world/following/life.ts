@@ -251,7 +251,7 @@ class Life {
       // What every server has lost is lost, and the publisher stops.
       const { newest } = this.#world.truth
       if (mood.is === 'back' && !servers.some(other => other !== server && other.epoch === newest.epoch)) continue
-      await server.turn(mood)
+      await server.become(mood)
       await time.sleep(chance.pick([1_000, 5_000, 20_000, 60_000]))
       if (this.#calm) return
       await server.calm()

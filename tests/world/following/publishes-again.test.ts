@@ -55,7 +55,7 @@ test('a server that was put back is signed before it gets the next batch', async
   for (const changes of [1, 2, 3, 4]) {
     await Stage.play({}, async stage => {
       for (let i = 0; i < 3; i++) await stage.publish()
-      await stage.server(1).turn({ is: 'back', changes })
+      await stage.server(1).become({ is: 'back', changes })
       await stage.server(1).calm()
       await stage.publish() // and rules.ts looks at each change
       expect(stage.server(1).signedUnder(KEY)).toEqual([4, 5])

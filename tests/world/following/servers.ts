@@ -139,11 +139,11 @@ export class Server {
   // ---- moods -------------------------------------------------------------------------------------
 
   /** It behaves so from now on. */
-  turn(mood: Mood): Promise<void> {
-    return this.#world.time.during(`${this.letter} becomes ${mood.is}`, this.#turn(mood))
+  become(mood: Mood): Promise<void> {
+    return this.#world.time.during(`${this.letter} becomes ${mood.is}`, this.#become(mood))
   }
 
-  async #turn(mood: Mood): Promise<void> {
+  async #become(mood: Mood): Promise<void> {
     const { now } = this.#world.time
     this.#world.note(this.letter, `is ${describe(mood)}`)
     this.#world.count(`mood: ${mood.is}`)
@@ -174,7 +174,7 @@ export class Server {
 
   /** Honest again, after which what was put back stays. */
   calm(): Promise<void> {
-    return this.turn(HONEST)
+    return this.become(HONEST)
   }
 
   #copy(changes: number): MemoryStorage {

@@ -9,7 +9,7 @@ const TOLERATED = { collusion: 'tolerated' } as const
 
 test('mode local with a key: one honest server is enough to move', async () => {
   await Stage.play({}, async stage => {
-    await stage.server(0).turn({ is: 'frozen', changes: 0 })
+    await stage.server(0).become({ is: 'frozen', changes: 0 })
     const tab = await stage.open({ push: false })
     for (let i = 0; i < 3; i++) await stage.publish()
     await stage.done(tab.sync())
@@ -22,7 +22,7 @@ test('mode local with a key: one honest server is enough to move', async () => {
 test.each(['instant', 'full', 'single'] as const)('mode %s: sync() names the frozen server', async mode => {
   await Stage.play({}, async stage => {
     const tab = await stage.open({ mode, ...(mode === 'single' && TOLERATED), push: false })
-    await stage.server(1).turn({ is: 'frozen', changes: 0 })
+    await stage.server(1).become({ is: 'frozen', changes: 0 })
     for (let i = 0; i < 3; i++) await stage.publish()
     const error = await stage.fails(tab.sync())
     expect(error.message).toContain(stage.server(1).name)
@@ -36,7 +36,7 @@ test.each(['local', 'instant', 'full'] as const)(
       {},
       async stage => {
         const tab = await stage.open({ mode })
-        await stage.server(1).turn({ is: 'frozen', changes: 0 })
+        await stage.server(1).become({ is: 'frozen', changes: 0 })
         for (let i = 0; i < 3; i++) await stage.publish()
         await stage.pass(10_000)
         const behind = tab.events.filter(({ type }) => type === 'behind')
@@ -51,7 +51,7 @@ test.each(['local', 'instant', 'full'] as const)(
 test('mode single, at least two of three: a frozen server holds nothing back', async () => {
   await Stage.play({ servers: 3 }, async stage => {
     const tab = await stage.open({ mode: 'single', atLeast: 2, push: false })
-    await stage.server(2).turn({ is: 'frozen', changes: 0 })
+    await stage.server(2).become({ is: 'frozen', changes: 0 })
     for (let i = 0; i < 3; i++) await stage.publish()
     await stage.done(tab.sync())
     expect(tab.map!.epoch).toBe(stage.newest)

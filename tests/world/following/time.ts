@@ -1,7 +1,7 @@
 // Virtual time. What is due runs in order, one thing at a time, and time moves only while no real work is under way: a server's
 // routes, a thread of its core. Everything else in the world waits for promises alone, and they have settled when the event loop turns.
 
-import { turn } from '../simulation.js'
+import { tick } from '../simulation.js'
 
 /** Real work that takes so long waits for something that does not come. */
 const HANGS_MS = 120_000
@@ -90,10 +90,10 @@ export class Time {
 
   /** Lets everything go on that waits for no time. */
   async settle(): Promise<void> {
-    await turn()
+    await tick()
     while (this.#work.size > 0) {
       await this.#settled()
-      await turn()
+      await tick()
     }
   }
 

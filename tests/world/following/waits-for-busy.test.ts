@@ -14,7 +14,7 @@ test.each(everyMode(2).map(plan => [named(plan), plan] as const))(
       async stage => {
         const tab = await stage.open(plan)
         for (const call of [() => tab.ask(get('key 1')), () => tab.sync(), () => stage.tab(plan).open()]) {
-          for (const number of stage.all) await stage.server(number).turn({ is: 'busy', seconds: 1 })
+          for (const number of stage.all) await stage.server(number).become({ is: 'busy', seconds: 1 })
           stage.world.time.after(4_000, () => {
             for (const number of stage.all) void stage.server(number).calm()
           })

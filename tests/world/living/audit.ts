@@ -1,15 +1,15 @@
 // Rules for what the servers see, checked against what is stored and what they saw before:
 //
-//   (a) every query was safely stored before as a pending batch, and fits this server's role in it;
-//   (b) of one batch, a server sees one vector per query, which grows only by partitions that were added meanwhile (a
+//   (a) every query was safely stored before as a pending lookup, and fits this server's role in it;
+//   (b) of one lookup, a server sees one vector per query, which grows only by partitions that were added meanwhile (a
 //       copy of the state that was put back draws those anew);
-//   (c) two batches of one hint never show the same column: their vectors agree only by chance. With one server, no two
+//   (c) two lookups of one hint never show the same column: their vectors agree only by chance. With one server, no two
 //       queries use the same hint;
-//   (d) every random draw goes into one hint, batch or update of the tab that drew it;
-//   (e) the claim of a batch follows its query to the refresh server, the same at every epoch; the retrieve server gets
+//   (d) every random draw goes into one hint, lookup or update of the tab that drew it;
+//   (e) the claim of a lookup follows its query to the refresh server, the same at every epoch; the retrieve server gets
 //       none.
 //
-// Exception after a restored backup: a batch whose claim was lost. A copy that does not wait for the fence may make that
+// Exception after a restored backup: a lookup whose claim was lost. A copy that does not wait for the fence may make that
 // one lookup again.
 
 import { decodeFenceRequest, type FenceClaim } from '@keyhush/protocol'
@@ -24,14 +24,14 @@ import { SERVERS, type ServerName } from '../network.js'
 
 type Vectors = readonly (readonly number[])[]
 
-/** A batch of queries, through all the epochs it has been extended to. */
-interface Batch {
+/** A lookup, through all the epochs it has been extended to. */
+interface Lookup {
   /** Q when it was made */
   readonly partitions: number
   /** its claim */
   readonly claim: string
-  /** the batch of this version from before the state was put back; if the fence knows that one, it must refuse this one */
-  readonly instead?: Batch | undefined
+  /** the lookup of this version from before the state was put back; if the fence knows that one, it must refuse this one */
+  readonly instead?: Lookup | undefined
   /** its state was put back since, so that it may be extended again under new permutations */
   putBack: boolean
   /** the longest vectors that each server was sent */
@@ -41,9 +41,9 @@ interface Batch {
 /** What one server may be sent. */
 interface Request {
   readonly hint: Hint
-  readonly batch: Batch
+  readonly lookup: Lookup
   readonly vectors: Vectors
-  /** the pending batch it is in, in hex */
+  /** the pending lookup it is in, in hex */
   readonly pending: string
 }
 
@@ -51,9 +51,9 @@ interface Hint {
   /** undefined: any server may be asked, and hears the claim */
   readonly retrieveServer: string | undefined
   /** by the version they lead from */
-  readonly batches: Map<number, Batch>
-  /** every vector that a server has been sent, and its batch */
-  readonly seen: Map<ServerName, { readonly batch: Batch; readonly vector: readonly number[] }[]>
+  readonly lookups: Map<number, Lookup>
+  /** every vector that a server has been sent, and its lookup */
+  readonly seen: Map<ServerName, { readonly lookup: Lookup; readonly vector: readonly number[] }[]>
 }
 
 // Of 16 offsets below 7, all or all but one agree in one pair of 3·10^11 (97 / 7^16), and a schedule has some ten thousand pairs.
@@ -71,7 +71,7 @@ export class Audit {
   readonly #requests = new Map<string, Request>()
   /** bodies that each server was sent */
   readonly #sent = new Map<ServerName, Set<string>>(SERVERS.map(server => [server, new Set()]))
-  /** pending batches that no power loss undoes */
+  /** pending lookups that no power loss undoes */
   readonly #safe = new Set<string>()
   /** claims that a fence has heard of */
   readonly #heard = new Set<string>()
@@ -93,12 +93,12 @@ export class Audit {
     if (write.method === 'begin') {
       const { scheme, parties } = write.parameters[0]
       const retrieveServer = scheme === 'single' ? undefined : parties[0]
-      this.#hints.set(head!.hint, { retrieveServer, batches: new Map(), seen: new Map() })
+      this.#hints.set(head!.hint, { retrieveServer, lookups: new Map(), seen: new Map() })
     }
     if (write.method === 'putPending' && before?.pending === undefined) this.#intended(head!)
     if (write.method === 'advance' && before?.pending !== undefined) {
-      this.#count('pending batches extended')
-      this.#pending(head!, this.#hints.get(head!.hint)!.batches.get(before.version)!)
+      this.#count('pending lookups extended')
+      this.#pending(head!, this.#hints.get(head!.hint)!.lookups.get(before.version)!)
     }
     return head
   }
@@ -110,7 +110,7 @@ export class Audit {
 
   /** An older copy of the state is restored. */
   putBack(): void {
-    for (const { batches } of this.#hints.values()) for (const batch of batches.values()) batch.putBack = true
+    for (const { lookups } of this.#hints.values()) for (const lookup of lookups.values()) lookup.putBack = true
   }
 
   /** A query leaves a client; `durable`: its state is on a disk. */
@@ -135,12 +135,12 @@ export class Audit {
       this.#blame(`${server} is sent what was not stored (a)`)
       return
     }
-    const { hint, batch, vectors, pending } = request
-    const expected = server === hint.retrieveServer ? undefined : batch.claim
+    const { hint, lookup, vectors, pending } = request
+    const expected = server === hint.retrieveServer ? undefined : lookup.claim
     if ((claim && nameOfClaim(claim)) !== expected) this.#blame(`${server} is sent another claim than its own (e)`)
-    for (let { instead } = batch; instead !== undefined; { instead } = instead) {
+    for (let { instead } = lookup; instead !== undefined; { instead } = instead) {
       if (instead.shown.size > 0 && !this.#isForgotten(instead)) {
-        this.#blame(`${server} is sent a second batch at one version: the first was shown (b)`)
+        this.#blame(`${server} is sent a second lookup at one version: the first was shown (b)`)
       }
     }
     const sent = this.#sent.get(server)!
@@ -150,22 +150,22 @@ export class Audit {
     }
     sent.add(name)
     if (durable && !this.#safe.has(pending)) this.#blame(`${server} is sent what a power loss may undo (a)`)
-    const earlier = batch.shown.get(server)
+    const earlier = lookup.shown.get(server)
     if (earlier !== undefined) {
       this.#count('queries sent again, at another epoch')
-      const [before, now] = [earlier, vectors].map(each => (batch.putBack ? cut(each, batch.partitions) : each))
+      const [before, now] = [earlier, vectors].map(each => (lookup.putBack ? cut(each, lookup.partitions) : each))
       if (!extend(before!, now!) && !extend(now!, before!)) {
         this.#blame(`${server} is sent two different vectors of one query (b)`)
       }
     }
-    if (earlier === undefined || extend(earlier, vectors)) batch.shown.set(server, vectors)
-    this.#assertNew(hint, batch, server, vectors)
+    if (earlier === undefined || extend(earlier, vectors)) lookup.shown.set(server, vectors)
+    this.#assertNew(hint, lookup, server, vectors)
   }
 
   #intended(head: Head): void {
-    const instead = this.#hints.get(head.hint)!.batches.get(head.version)
+    const instead = this.#hints.get(head.hint)!.lookups.get(head.version)
     if (instead?.putBack === false && instead.shown.size > 0) {
-      this.#blame(`a second batch at version ${head.version}: the first was shown (b)`)
+      this.#blame(`a second lookup at version ${head.version}: the first was shown (b)`)
     }
     const manifest = decodeManifest(Buffer.from(head.manifest, 'hex'))
     const single = this.#hints.get(head.hint)!.retrieveServer === undefined
@@ -175,13 +175,13 @@ export class Audit {
     this.#pending(head, { partitions, claim, instead, putBack: false, shown: new Map() })
   }
 
-  /** From now on a batch is sent in this form. */
-  #pending({ hint: id, version, pending, manifest: bytes }: Head, batch: Batch): void {
+  /** From now on a lookup is sent in this form. */
+  #pending({ hint: id, version, pending, manifest: bytes }: Head, lookup: Lookup): void {
     const hint = this.#hints.get(id)!
-    hint.batches.set(version, batch)
+    hint.lookups.set(version, lookup)
     const manifest = decodeManifest(Buffer.from(bytes, 'hex'))
     const expect = (server: ServerName, query: string, vectors: Vectors) =>
-      this.#requests.set(`${server} ${query}`, { hint, batch, vectors, pending: hexOf(pending!) })
+      this.#requests.set(`${server} ${query}`, { hint, lookup, vectors, pending: hexOf(pending!) })
     if (hint.retrieveServer === undefined) {
       const { queries } = decodeSinglePending(pending!, manifest)
       const head = encodeQuery(manifest, Array<[]>(queries.length).fill([]))
@@ -196,23 +196,23 @@ export class Audit {
     }
   }
 
-  #assertNew(hint: Hint, batch: Batch, server: ServerName, vectors: Vectors): void {
+  #assertNew(hint: Hint, lookup: Lookup, server: ServerName, vectors: Vectors): void {
     const seen = hint.seen.get(server) ?? []
     hint.seen.set(server, seen)
     const alike = hint.retrieveServer === undefined ? ofOneHint : ofOneColumn
     for (const vector of vectors) {
       for (const other of seen) {
-        if (other.batch === batch || this.#isForgotten(other.batch)) continue
+        if (other.lookup === lookup || this.#isForgotten(other.lookup)) continue
         if (alike(vector, other.vector)) this.#blame(`${server} sees a column twice (c)`)
       }
     }
-    for (const vector of vectors) seen.push({ batch, vector })
+    for (const vector of vectors) seen.push({ lookup, vector })
     if (vectors.some((vector, i) => vectors.some((other, k) => k < i && alike(vector, other)))) {
-      this.#blame(`${server} sees a column twice in one batch (c)`)
+      this.#blame(`${server} sees a column twice in one lookup (c)`)
     }
   }
 
-  #isForgotten({ putBack, claim }: Batch): boolean {
+  #isForgotten({ putBack, claim }: Lookup): boolean {
     return putBack && !this.#heard.has(claim)
   }
 

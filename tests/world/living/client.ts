@@ -49,7 +49,7 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
   readonly environment: Environment
   readonly draws = new Draws()
   readonly #streams = new Set<Stream>()
-  /** of the last batch that it has made, and rows that it has read since */
+  /** of the last lookup that it has made, and rows that it has read since */
   #queries = 0
   #rowsRead = 0
   /** key directories in its memory */
@@ -186,7 +186,7 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
     })
   }
 
-  /** With tags in rows, one row is read for each query before its batch is stored. */
+  /** With tags in rows, one row is read for each query before its lookup is stored. */
   #intends(...[{ method }, before]: Parameters<OnWrite>): void {
     const { faults } = this.world
     if (method !== 'putPending' || before?.pending !== undefined || faults.mode !== 'single' || !faults.rows) return

@@ -76,8 +76,8 @@ export interface FaultProfile {
   /** factor on the length of journals */
   readonly journal: number
   readonly deck: Deck
-  /** a certain fault, and its turn; 0: never */
-  readonly ordained?: { readonly turn: number; readonly what: Ordeal }
+  /** a certain fault, and its tick; 0: never */
+  readonly ordained?: { readonly tick: number; readonly what: Ordeal }
 }
 
 /** Only the ordained fault: lookups before and after an epoch, which is published while no call is under way. */
@@ -89,7 +89,7 @@ export function noFaults(change: Partial<FaultProfile>): FaultProfile {
     ...{ foundation: 1, rounds: 1, tabs: 1, locks: true, storage: 'required', rollback: 'confirm', push: false },
     ...{ history: 64, lingerHours: 24, lmdb: false, losses: 0, delays: 0, haste: 0, journal: 500 },
     deck: { ...none, 'look up': 5, publish: 2 },
-    ordained: { turn: 0, what: 'kill' },
+    ordained: { tick: 0, what: 'kill' },
     ...change,
   }
 }

@@ -18,7 +18,7 @@ export async function assertStored(disk: Disk, version: Version, manifestBytes: 
   const { head } = disk
   if (head?.stage !== 'whole' || head.condemned) throw new Error('no hint is stored')
   if (head.manifest !== hexOf(manifestBytes)) throw new Error(`the stored hint is of another epoch`)
-  if (head.pending !== undefined) throw new Error('a batch is still pending')
+  if (head.pending !== undefined) throw new Error('a lookup is still pending')
   const manifest = decodeManifest(manifestBytes)
   const { scheme } = (await disk.store.read())!.record
   if (scheme === 'local') return await assertStoredWhole(disk, head.hint, version, manifestBytes)

@@ -29,7 +29,7 @@ const MET = [
     'close a tab',
   ],
   ...['give up', 'restore a backup', 'kill a server', 'kill a server while it publishes', 'refuse'],
-  ...['pending batches extended', 'queries sent again', 'queries sent again, at another epoch', 'requests lost'],
+  ...['pending lookups extended', 'queries sent again', 'queries sent again, at another epoch', 'requests lost'],
   ...['store: updatePartial', 'store: advance', 'store: putCheckpoint', 'store: readEntries', 'refused: advance'],
   ...['tabs killed while they write', 'tabs killed while they look up', 'power losses that undid something'],
   ...['resumed', 'updated', 'condemned', 'outdated history', 'outdated generation', 'discarded history'].map(
@@ -54,7 +54,7 @@ const MET_LOCALLY = [
 const MET_ALONE = [
   ...['lookups: done', 'sync: done', 'reset: done', 'epochs', 'checks', 'new generation', 'restore a backup'],
   ...['kill a tab', 'lose power', 'freeze a tab', 'publish under way', 'queries sent again'],
-  ...['queries sent again, at another epoch', 'pending batches extended', 'store: advance', 'store: putCheckpoint'],
+  ...['queries sent again, at another epoch', 'pending lookups extended', 'store: advance', 'store: putCheckpoint'],
   ...['resumed', 'updated', 'outdated spent', 'outdated generation', 'condemned'].map(event => `event: ${event}`),
 ]
 

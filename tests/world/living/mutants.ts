@@ -40,7 +40,7 @@ export const MUTANTS: readonly Mutant[] = [
     shows: /should be|StorageError|parities are wrong|condemned/,
   },
   {
-    name: 'a pending batch for one server is made anew by the next tab, for the same record',
+    name: 'a pending lookup for one server is made anew by the next tab, for the same record',
     seed: 17,
     mode: 'single',
     file: 'packages/client/src/scheme/core-state.ts',
@@ -51,7 +51,7 @@ export const MUTANTS: readonly Mutant[] = [
     this.withdraw()
     this.query(indices)`,
     shows:
-      /is sent what was not stored|a second batch at one version|another claim than its own|the store refuses|condemned|outdated: generation/,
+      /is sent what was not stored|a second lookup at one version|another claim than its own|the store refuses|condemned|outdated: generation/,
   },
   {
     name: 'the directory stays as it was',
@@ -71,7 +71,7 @@ export const MUTANTS: readonly Mutant[] = [
     shows: /should be/,
   },
   {
-    name: 'the pending batch is not extended in the store',
+    name: 'the pending lookup is not extended in the store',
     seed: 1,
     file: 'packages/client/src/store/rules.ts',
     find: '    journalBytes: whole.journalBytes + entry.length,\n    pending,',
@@ -95,7 +95,7 @@ export const MUTANTS: readonly Mutant[] = [
     shows: /not drawn, or used before/,
   },
   {
-    name: 'a pending batch is forgotten when the state is opened',
+    name: 'a pending lookup is forgotten when the state is opened',
     seed: 6,
     file: 'packages/client/src/state/restoring.ts',
     find: '      state.resume(pending)\n',
@@ -143,15 +143,15 @@ export const MUTANTS: readonly Mutant[] = [
     shows: /the first was shown|two different vectors|a column twice|not stored/,
   },
   {
-    name: 'a claim is named anew when its batch is extended',
+    name: 'a claim is named anew when its lookup is extended',
     seed: 1,
     file: 'packages/client/src/lookup/admission.ts',
-    find: 'version: placeOf(version, manifest), requestHash }',
+    find: 'version: claimVersion(version, manifest), requestHash }',
     replace: 'version, requestHash }',
     shows: /another claim than its own \(e\)/,
   },
   {
-    name: 'the rows of a batch are read once it is stored',
+    name: 'the rows of a lookup are read once it is stored',
     seed: 1,
     mode: 'single',
     rows: true,
@@ -161,7 +161,7 @@ export const MUTANTS: readonly Mutant[] = [
     shows: /rows were read for it/,
   },
   {
-    name: 'of several queries of a batch for one stripe, the row is read once',
+    name: 'of several queries of a lookup for one stripe, the row is read once',
     seed: 1,
     mode: 'single',
     rows: true,

@@ -46,8 +46,8 @@ export interface RunningServer {
   /** Kills it: its storage keeps what was written by then. */
   kill(): Promise<void>
   start(): Promise<void>
-  /** Waits for a part of a request; `turn` lets it do one more step. */
-  meanwhile(chance: Chance, turn: () => Promise<void>): Promise<void>
+  /** Waits for a part of a request; `tick` lets it do one more step. */
+  meanwhile(chance: Chance, tick: () => Promise<void>): Promise<void>
   /** For good. */
   remove(): Promise<void>
 }
@@ -173,8 +173,8 @@ export class LocalServer implements RunningServer {
     await this.#begin(this.#place.open())
   }
 
-  async meanwhile(chance: Chance, turn: () => Promise<void>): Promise<void> {
-    for (let turns = chance.below(4); turns > 0; turns--) await turn()
+  async meanwhile(chance: Chance, tick: () => Promise<void>): Promise<void> {
+    for (let ticks = chance.below(4); ticks > 0; ticks--) await tick()
   }
 
   async remove(): Promise<void> {

@@ -16,7 +16,7 @@ export interface Outcome {
   readonly violation: string | undefined
   readonly steps: number
   /** of the world, in the times with faults */
-  readonly turns: number
+  readonly ticks: number
   /** what happened how often */
   readonly counts: ReadonlyMap<string, number>
   /** what happened, one line each */
@@ -47,7 +47,7 @@ export async function simulate(
     () => undefined,
     (error: Error) => (error instanceof Violation ? error.message : `${error.stack}`),
   )
-  return { seed, violation, steps: world.steps, turns: world.turns, counts: world.counts, trace: world.trace }
+  return { seed, violation, steps: world.steps, ticks: world.ticks, counts: world.counts, trace: world.trace }
 }
 
 function startLocally(

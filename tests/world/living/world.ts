@@ -1,11 +1,11 @@
-// The world of one schedule: tabs, two servers, a publisher, and time. In each turn a pending event happens, or a step is made (an
+// The world of one schedule: tabs, two servers, a publisher, and time. In each tick a pending event happens, or a step is made (an
 // app or the publisher acts, or a fault occurs), by the seed. A full check follows each round. checker.ts has the rules.
 
 import type { MapEvent } from '@keyhush/client'
 import type { Chance } from '../chance.js'
 import type { Head, Write } from '../ledger.js'
 import { SERVERS, type ServerName } from '../network.js'
-import { type Coming, Simulation, turn, Violation } from '../simulation.js'
+import { type Coming, Simulation, tick, Violation } from '../simulation.js'
 import type { Outcome } from '../tab.js'
 import { Audit } from './audit.js'
 import { Batches } from './batches.js'
@@ -32,11 +32,11 @@ export interface Setup {
   ) => Promise<Readonly<Record<ServerName, RunningServer>>>
 }
 
-/** Turns without a step after which a time with faults is over. */
+/** Ticks without a step after which a time with faults is over. */
 const PATIENCE = 2000
 
-/** More turns than any round takes. */
-const MOST_TURNS = 100_000
+/** More ticks than any round takes. */
+const MOST_TICKS = 100_000
 
 export class World extends Simulation<Tab, Who> {
   readonly faults: FaultProfile
@@ -54,7 +54,7 @@ export class World extends Simulation<Tab, Who> {
   #profile: Profile
   /** requests that servers are answering */
   #asked = 0
-  #turns = 0
+  #ticks = 0
   /** events happen at once */
   #swift = false
   /** the step until which a server is not ready or dead, or a tab frozen */
@@ -62,8 +62,8 @@ export class World extends Simulation<Tab, Who> {
   readonly #refusing = new Set<ServerName>()
   /** the state was put back, and may have been shown before */
   putBack = false
-  /** turns in the times with faults */
-  turns = 0
+  /** ticks in the times with faults */
+  ticks = 0
   /** lulls: times when no card could be played */
   #lulls = 0
   readonly #delivering = new Set<Promise<unknown>>()
@@ -178,9 +178,9 @@ export class World extends Simulation<Tab, Who> {
       if (idle % 50 === 49) this.#lulls++
       await this.#quiet()
       this.#wake()
-      this.turns = this.#turns
+      this.ticks = this.#ticks
       const { ordained } = this.faults
-      if (this.#turns === ordained?.turn) await this.#suffer(ordained.what)
+      if (this.#ticks === ordained?.tick) await this.#suffer(ordained.what)
       const coming = this.#ready()
       if (coming.length > 0 && this.chance.happens(this.faults.delays)) {
         this.#unfortunate('delays')
@@ -597,13 +597,13 @@ export class World extends Simulation<Tab, Who> {
 
   /** Runs everything that does not wait for the world. */
   async #quiet(): Promise<void> {
-    for (let idle = 0, held = 0, turns = 0; idle < 2; turns++) {
-      await (turns < 100 ? turn() : moment())
+    for (let idle = 0, held = 0, ticks = 0; idle < 2; ticks++) {
+      await (ticks < 100 ? tick() : moment())
       // A server with a delayed write may delay requests to it.
       const waits = this.coming.some(({ who }) => !(who instanceof Tab))
       idle = this.#asked === 0 || (waits && ++held > 10) ? idle + 1 : 0
     }
-    if (++this.#turns > MOST_TURNS) throw new Violation('it comes to no end')
+    if (++this.#ticks > MOST_TICKS) throw new Violation('it comes to no end')
     if (this.violation !== undefined) throw new Violation(this.violation)
   }
 

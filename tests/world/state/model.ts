@@ -1,17 +1,17 @@
 // The rules for a client, checked from outside: from the random bytes it drew, the writes its store accepted, the requests its
 // servers saw, and the results of its calls. The independent reference (tests/interop/reference) makes the one right request.
 //
-//   (a) every request is one whose batch is safely stored, or a byte-identical repetition to the same server;
-//   (b) at each version of a hint, only one batch is ever shown. It is the one that the reference makes from the
+//   (a) every request is one whose lookup is safely stored, or a byte-identical repetition to the same server;
+//   (b) at each version of a hint, only one lookup is ever shown. It is the one that the reference makes from the
 //       permutations at that version, fresh random bytes, and the question of a call;
 //   (c) every result is what the plain database says, at the epoch of the hint that was asked;
 //   (d) a hint is given up, or another begun in its place, only for a reason; what is stored never goes back;
 //   (e) a condemned hint stays until a reset() replaces it; a hint is condemned only after a lie, or after its disk was put
 //       back;
-//   (f) every call that succeeds has made exactly one batch of its own, of the hint that answered it, and shown it to
+//   (f) every call that succeeds has made exactly one lookup of its own, of the hint that answered it, and shown it to
 //       both servers;
-//   (g) a hint is registered with its refresh server before it is first stored. A batch's claim follows its query. If
-//       `rollback` is strict, or the fence was not heard lately, a batch is confirmed before it is shown. No effect is
+//   (g) a hint is registered with its refresh server before it is first stored. A lookup's claim follows its query. If
+//       `rollback` is strict, or the fence was not heard lately, a lookup is confirmed before it is shown. No effect is
 //       stored before it is granted. The retrieve server never sees the hint's id. After the disk is put back to an
 //       older copy, (b) still holds.
 
@@ -21,7 +21,12 @@ import { decodeFenceRequest, decodeManifest, type FenceClaim, type FenceRequest 
 import { partitionBytes, split } from '../../interop/reference/layout.js'
 import { encodeQuery } from '../../interop/reference/message.js'
 import { permutations } from '../../interop/reference/random.js'
-import { type Identity, identityFrom, makeBatch, type Batch as ReferenceBatch } from '../../interop/reference/scheme.js'
+import {
+  type Identity,
+  identityFrom,
+  makeLookup,
+  type Lookup as ReferenceLookup,
+} from '../../interop/reference/scheme.js'
 import type { Disk } from '../disk.js'
 import { claimFor, nameOfClaim, splitClaim } from '../fence.js'
 import { decodePending, type PendingForm } from '../forms.js'
@@ -38,16 +43,16 @@ import type { Call, Tab } from './tab.js'
 
 type Permutations = readonly (readonly number[])[]
 
-/** One batch, as the reference makes it. */
-interface Batch {
+/** One lookup, as the reference makes it. */
+interface Lookup {
   readonly hint: string
   readonly version: number
   /** the one request that each server may get for it, in hex */
   readonly requests: Readonly<Record<Server, string>>
   /** its claim */
   readonly claim: string
-  /** another batch for the same version, shown before the disk was put back */
-  readonly against: Batch | undefined
+  /** another lookup for the same version, shown before the disk was put back */
+  readonly against: Lookup | undefined
   /** the permutations once it is applied */
   readonly after: Permutations
   /** stored, and flushed */
@@ -68,7 +73,7 @@ interface ModelHint {
   /** at each version */
   readonly permutations: Permutations[]
   /** that leads from each version to the next */
-  readonly batches: Batch[]
+  readonly lookups: Lookup[]
 }
 
 /** The fence's verdicts on one hint that a tab has heard. */
@@ -77,7 +82,7 @@ interface Heard {
   readonly granted: Set<string>
   /** claims without a verdict so far, and their versions */
   readonly unheard: Map<string, number>
-  /** claims whose batch was rightly shown, so that the same bytes may follow whatever the verdict */
+  /** claims whose lookup was rightly shown, so that the same bytes may follow whatever the verdict */
   readonly left: Set<string>
   /** when it last heard, if that was a grant */
   at: number | undefined
@@ -90,7 +95,7 @@ const AWAKE_MS = 60_000
 class Book {
   /** 32 bytes each: drawn, and not used yet */
   readonly entropy: Uint8Array[] = []
-  /** calls that may still make a batch */
+  /** calls that may still make a lookup */
   readonly asking: Call[] = []
   /** resets that have not begun a hint yet */
   resets = 0
@@ -113,7 +118,7 @@ export class Model {
   readonly #now: () => number
   readonly #count: (what: string) => void
   readonly #books = new Map<Tab, Book>()
-  readonly #batches = new Map<Call, Batch>()
+  readonly #lookups = new Map<Call, Lookup>()
   /** all requests that a server has seen, in hex, and the tab that sent each first */
   readonly #seen = new Map<Server, Map<string, Tab>>(SERVERS.map(server => [server, new Map()]))
   #diskHasFailed = false
@@ -176,8 +181,8 @@ export class Model {
   flushed(heads: readonly (Head | undefined)[]): void {
     for (const head of heads) {
       if (head?.pending === undefined) continue
-      const batch = this.#hints.get(head.hint)?.batches[head.version]
-      if (batch) batch.safe = true
+      const lookup = this.#hints.get(head.hint)?.lookups[head.version]
+      if (lookup) lookup.safe = true
     }
   }
 
@@ -199,20 +204,20 @@ export class Model {
 
   #asked(tab: Tab, server: Server, request: string, claim: FenceClaim | undefined): void {
     const seen = this.#seen.get(server)!
-    const batch = this.#batchOf(server, request)
-    if (batch) {
-      this.#of(tab).hint = batch.hint
-      this.#assertFenced(tab, server, batch)
-      const isToClaim = server === this.#hints.get(batch.hint)!.refreshServer
-      if (isToClaim && (claim === undefined || nameOfClaim(claim) !== batch.claim)) {
+    const lookup = this.#lookupOf(server, request)
+    if (lookup) {
+      this.#of(tab).hint = lookup.hint
+      this.#assertFenced(tab, server, lookup)
+      const isToClaim = server === this.#hints.get(lookup.hint)!.refreshServer
+      if (isToClaim && (claim === undefined || nameOfClaim(claim) !== lookup.claim)) {
         this.#fault(`${tab.name} sends ${server} a query without its claim (S8)`)
       }
     }
-    if (batch?.safe) {
-      batch.shownTo.add(server)
+    if (lookup?.safe) {
+      lookup.shownTo.add(server)
     } else if (!seen.has(request)) {
       this.#fault(
-        `${tab.name} sends ${server} a query that ${batch ? 'may yet be lost' : 'is not the one stored'} (S1)`,
+        `${tab.name} sends ${server} a query that ${lookup ? 'may yet be lost' : 'is not the one stored'} (S1)`,
       )
     }
     const first = seen.get(request)
@@ -259,13 +264,13 @@ export class Model {
   diskIsPutBack(): void {
     for (const hint of this.#hints.values()) {
       hint.rewound = true
-      for (const batch of hint.batches) batch.applied = false
+      for (const lookup of hint.lookups) lookup.applied = false
     }
   }
 
   /** `alone`: there was no other tab all the while. */
   ended(call: Call, outcome: Outcome, alone: boolean): void {
-    // Giving up is local: the call may still make its batch (P5).
+    // Giving up is local: the call may still make its lookup (P5).
     if (!call.giveUp.signal.aborted) this.#mayAskNoMore(call)
     try {
       if ('error' in outcome) this.#assertPlausible(call, outcome.error as Error)
@@ -326,7 +331,7 @@ export class Model {
       identity: identityFrom(entropy),
       rewound: false,
       permutations: [permutations(partitions, partitionRecords, entropy)],
-      batches: [],
+      lookups: [],
     })
   }
 
@@ -347,7 +352,7 @@ export class Model {
     if (!this.#servers.liars.has(culprit as Server)) throw new Error(`${culprit} is condemned, and has not lied`)
   }
 
-  // ---- batches -------------------------------------------------------------------------------------
+  // ---- lookups -------------------------------------------------------------------------------------
 
   #intended(
     tab: Tab,
@@ -358,37 +363,37 @@ export class Model {
     const hint = this.#hints.get(hexOf(hintId))!
     const form = decodePending(pending, hint.database.manifest)
     if (hexOf(form.hintId) !== hint.id || form.version !== version)
-      throw new Error('a batch of another hint or version')
-    const earlier = hint.batches[version]
+      throw new Error('a lookup of another hint or version')
+    const earlier = hint.lookups[version]
     const shown = earlier && earlier.shownTo.size > 0 ? earlier : earlier?.against
     if (shown && !hint.rewound) throw new Error(second(version))
-    hint.batches[version] = this.#referenceBatch(hint, version, form, tab, shown)
-    this.#credit(tab, form, hint.batches[version])
+    hint.lookups[version] = this.#referenceLookup(hint, version, form, tab, shown)
+    this.#credit(tab, form, hint.lookups[version])
   }
 
-  /** Finds the call that a batch is made for. Calls of a tab are served in their order. */
-  #credit(tab: Tab, form: PendingForm, batch: Batch): void {
+  /** Finds the call that a lookup is made for. Calls of a tab are served in their order. */
+  #credit(tab: Tab, form: PendingForm, lookup: Lookup): void {
     const asking = this.#of(tab).asking.filter(({ question }) => isQuestion(question!, form))
     const inTurn = asking.find(({ giveUp }) => !giveUp.signal.aborted)
-    const earlier = inTurn && this.#batches.get(inTurn)
-    if (inTurn) this.#batches.set(inTurn, batch)
-    // One more batch, since another tab has begun a new hint: the fence refuses the old one.
-    if (inTurn && earlier?.hint !== batch.hint) return
-    // This batch, or the one before it, was made for a call that was given up at that moment.
-    const givenUp = asking.find(call => call.giveUp.signal.aborted && !this.#batches.has(call))
-    if (givenUp === undefined) throw new Error('a batch for which there is no call, or the second of one')
-    this.#batches.set(givenUp, earlier ?? batch)
+    const earlier = inTurn && this.#lookups.get(inTurn)
+    if (inTurn) this.#lookups.set(inTurn, lookup)
+    // One more lookup, since another tab has begun a new hint: the fence refuses the old one.
+    if (inTurn && earlier?.hint !== lookup.hint) return
+    // This lookup, or the one before it, was made for a call that was given up at that moment.
+    const givenUp = asking.find(call => call.giveUp.signal.aborted && !this.#lookups.has(call))
+    if (givenUp === undefined) throw new Error('a lookup for which there is no call, or the second of one')
+    this.#lookups.set(givenUp, earlier ?? lookup)
   }
 
-  #referenceBatch(hint: ModelHint, version: number, form: PendingForm, tab: Tab, against: Batch | undefined): Batch {
+  #referenceLookup(hint: ModelHint, version: number, form: PendingForm, tab: Tab, against: Lookup | undefined): Lookup {
     const { database, retrieveServer } = hint
     const vectors = show([form.retrieve, form.refresh])
-    let made: ReferenceBatch | undefined
+    let made: ReferenceLookup | undefined
     const entropy = this.#take(tab, bytes => {
-      made = makeBatch(database.manifest, hint.identity, version, hint.permutations[version]!, form.indices, bytes)
+      made = makeLookup(database.manifest, hint.identity, version, hint.permutations[version]!, form.indices, bytes)
       return show([made.retrieve, made.refresh]) === vectors
     })
-    if (entropy === undefined) throw new Error(`a batch that the permutations at version ${version} do not lead to`)
+    if (entropy === undefined) throw new Error(`a lookup that the permutations at version ${version} do not lead to`)
     const request = (server: Server) =>
       hexOf(encodeQuery(database.manifest, server === retrieveServer ? made!.retrieve : made!.refresh))
     return {
@@ -406,28 +411,28 @@ export class Model {
 
   #committed(tab: Tab, { hint: id, version }: Head): void {
     const hint = this.#hints.get(id)!
-    const batch = hint.batches[version]!
-    if (!this.#wordOn(tab, id).granted.has(batch.claim)) {
-      throw new Error('an effect is stored, and the fence has not granted its batch (S8)')
+    const lookup = hint.lookups[version]!
+    if (!this.#wordOn(tab, id).granted.has(lookup.claim)) {
+      throw new Error('an effect is stored, and the fence has not granted its lookup (S8)')
     }
-    hint.permutations[version + 1] = batch.after
-    batch.applied = true
+    hint.permutations[version + 1] = lookup.after
+    lookup.applied = true
   }
 
-  /** The batch for which a server may get this request. Of hints and versions, the newest first. */
-  #batchOf(server: Server, request: string): Batch | undefined {
-    const all = [...this.#hints.values()].flatMap(({ batches }) => batches).reverse()
+  /** The lookup for which a server may get this request. Of hints and versions, the newest first. */
+  #lookupOf(server: Server, request: string): Lookup | undefined {
+    const all = [...this.#hints.values()].flatMap(({ lookups }) => lookups).reverse()
     return all.find(({ requests }) => requests[server] === request)
   }
 
   // ---- the fence -----------------------------------------------------------------------------------
 
-  /** A batch is about to be shown. */
-  #assertFenced(tab: Tab, server: Server, { hint: id, version, claim, against, applied }: Batch): void {
+  /** A lookup is about to be shown. */
+  #assertFenced(tab: Tab, server: Server, { hint: id, version, claim, against, applied }: Lookup): void {
     const { granted, unheard, left, at } = this.#wordOn(tab, id)
-    // Missing verdicts on earlier batches do not matter if these are finished: no effect is stored without one.
-    const { batches } = this.#hints.get(id)!
-    const settled = (other: string) => batches.find(batch => batch.claim === other)?.applied !== false
+    // Missing verdicts on earlier lookups do not matter if these are finished: no effect is stored without one.
+    const { lookups } = this.#hints.get(id)!
+    const settled = (other: string) => lookups.find(lookup => lookup.claim === other)?.applied !== false
     const lately = at !== undefined && this.#now() - at < AWAKE_MS
     const awake = lately && [...unheard.keys()].every(other => other === claim || settled(other))
     if (granted.has(claim) || (awake && this.#rollback === 'confirm')) left.add(claim)
@@ -458,11 +463,11 @@ export class Model {
   // ---- small ones ----------------------------------------------------------------------------------
 
   #assertRight(call: Call, question: Question, value: unknown): void {
-    const batch = this.#batches.get(call)
-    if (batch === undefined) throw new Error(' succeeds without a query of its own (P4)')
-    if (batch.shownTo.size < 2) throw new Error(' succeeds, and not both servers were asked')
-    if (this.#of(call.tab).betrayed.has(batch.hint)) throw new Error(' succeeds after a lie was found out')
-    const [found, expected] = [value, question.answer(plainOf(this.#hints.get(batch.hint)!.database))].map(show)
+    const lookup = this.#lookups.get(call)
+    if (lookup === undefined) throw new Error(' succeeds without a query of its own (P4)')
+    if (lookup.shownTo.size < 2) throw new Error(' succeeds, and not both servers were asked')
+    if (this.#of(call.tab).betrayed.has(lookup.hint)) throw new Error(' succeeds after a lie was found out')
+    const [found, expected] = [value, question.answer(plainOf(this.#hints.get(lookup.hint)!.database))].map(show)
     if (found !== expected) throw new Error(` should be ${expected}, and the map says ${found}`)
   }
 
@@ -493,11 +498,11 @@ export class Model {
     const { head, torn } = tab.disk!
     if (!alone || head?.pending === undefined || torn) return
     if (tab.troubles > troublesBefore) {
-      this.#count('opened with a batch that could not be finished')
+      this.#count('opened with a lookup that could not be finished')
       return
     }
-    const batch = this.#hints.get(head.hint)!.batches[head.version]!
-    if (batch.shownTo.size < 2) throw new Error(' succeeds, and what was pending is not finished')
+    const lookup = this.#hints.get(head.hint)!.lookups[head.version]!
+    if (lookup.shownTo.size < 2) throw new Error(' succeeds, and what was pending is not finished')
   }
 
   #mayAskNoMore(call: Call): void {
@@ -524,7 +529,7 @@ export class Model {
   }
 }
 
-const second = (version: number) => `a second batch for version ${version}: the first was shown`
+const second = (version: number) => `a second lookup for version ${version}: the first was shown`
 
 function isQuestion(question: Question, form: PendingForm): boolean {
   const { indices } = form

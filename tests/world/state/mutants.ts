@@ -59,9 +59,9 @@ export const MUTANTS: readonly Mutant[] = [
       }),
   },
   {
-    name: 'the pending batch goes before its effect comes',
+    name: 'the pending lookup goes before its effect comes',
     seed: 3,
-    shows: /a second batch for version \d+: the first was shown|another batch was stored over a pending one/,
+    shows: /a second lookup for version \d+: the first was shown|another lookup was stored over a pending one/,
     store: (store, { disk, comes }) =>
       changed(store, {
         commit: async (hintId, version, effect) => {
@@ -78,14 +78,14 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'an effect is acknowledged and lost',
     seed: 2,
-    shows: /undefined is condemned|a second batch for version/,
+    shows: /undefined is condemned|a second lookup for version/,
     store: (store, { chance }) =>
       changed(store, {
         commit: async (...effect) => (chance.happens(0.2) ? { journalBytes: 0 } : await store.commit(...effect)),
       }),
   },
   {
-    name: 'a batch is made anew, with fresh random numbers, when it is sent again',
+    name: 'a lookup is made anew, with fresh random numbers, when it is sent again',
     seed: 2,
     shows: /is not the one stored \(S1\)|undefined is condemned/,
     core: (core, { chance }) => ({
@@ -99,9 +99,9 @@ export const MUTANTS: readonly Mutant[] = [
             const indices = Uint32Array.from(decodePending(pending, DATABASES[0]!.manifest).indices)
             prototypeOf(client).query.call(client, indices, chance.bytes(32))
           },
-          query: (...batch) => {
+          query: (...args) => {
             resumed = undefined
-            prototypeOf(client).query.apply(client, batch)
+            prototypeOf(client).query.apply(client, args)
           },
           pendingBytes: () => resumed ?? prototypeOf(client).pendingBytes.call(client),
         })
@@ -155,7 +155,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'the version is not checked',
     seed: 2,
-    shows: /a batch of another hint or version|a hint is discarded without a reason|an effect is stored, and the fence/,
+    shows:
+      /a lookup of another hint or version|a hint is discarded without a reason|an effect is stored, and the fence/,
     store: (store, { disk }) =>
       changed(store, {
         putPending: (hintId, version, pending) => store.putPending(hintId, disk.head?.version ?? version, pending),
@@ -189,7 +190,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a refusal behind an answer is taken as granted',
     seed: 52,
-    shows: /an effect is stored, and the fence has not granted its batch \(S8\)/,
+    shows: /an effect is stored, and the fence has not granted its lookup \(S8\)/,
     fetch: fetch => async (url, init) => {
       const response = await fetch(url, init)
       if (!isQuery(url)) return response
@@ -203,7 +204,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'the refresh server forgets how far a hint has come',
     seed: 79,
-    shows: /a second batch for version \d+: the first was shown|another batch was stored over a pending one/,
+    shows: /a second lookup for version \d+: the first was shown|another lookup was stored over a pending one/,
     servers: ({ fences }) => {
       for (const server of SERVERS) fences[server].asleep = true
     },
@@ -258,7 +259,7 @@ function granted(piece: Uint8Array): Uint8Array {
   return refuses ? Buffer.concat([piece.subarray(0, end), encodeFenceReply('granted')]) : piece
 }
 
-/** Records that a tab has recovered from a batch that was pending when it opened. */
+/** Records that a tab has recovered from a lookup that was pending when it opened. */
 const recovered = new WeakMap<Tab, { readonly indices: readonly number[]; readonly records: Uint8Array }>()
 
 function changed(store: StateStore, change: Partial<StateStore>): StateStore {

@@ -44,7 +44,7 @@ MET.push(
   ...['unreadable', 'manifest'].map(reason => `event: discarded ${reason}`),
   ...['the disk is put back', 'refused by the fence', 'condemned for its past', 'condemned by a slander'],
   ...['refused by itself', 'refused behind an answer'],
-  ...['finished for another tab that the fence refuses', 'opened with a batch that could not be finished'],
+  ...['finished for another tab that the fence refuses', 'opened with a lookup that could not be finished'],
   ...['sent again', 'sent again by another tab', 'locks taken away', 'power losses that undid something'],
 )
 

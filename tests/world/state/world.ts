@@ -6,7 +6,7 @@ import { Chance } from '../chance.js'
 import { Disk, type Method } from '../disk.js'
 import { Locks } from '../locks.js'
 import { SERVERS } from '../network.js'
-import { Simulation, turn, Violation } from '../simulation.js'
+import { Simulation, tick, Violation } from '../simulation.js'
 import type { Outcome } from '../tab.js'
 import { anyFaults, type FaultProfile } from './faults.js'
 import { Model } from './model.js'
@@ -162,7 +162,7 @@ export class World extends Simulation<Tab> {
 
   /** Runs everything that does not wait for the world. */
   async #quiet(): Promise<void> {
-    await turn()
+    await tick()
     if (++this.steps > MOST_STEPS) this.#fail('it comes to no end')
     if (this.model.violation !== undefined) throw new Violation(this.model.violation)
   }

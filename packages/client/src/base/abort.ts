@@ -1,12 +1,12 @@
 // Aborting: the promise rejects at once; the work itself stops only where that is safe (lookup/, P5).
 
-interface Watch {
+interface Aborting {
   /** in the order of their registration */
   readonly calls: Set<() => void>
   readonly listener: () => void
 }
 
-const watches = new WeakMap<AbortSignal, Watch>()
+const watches = new WeakMap<AbortSignal, Aborting>()
 
 /**
  * Calls `call` when `signal` aborts; returns what withdraws that. However many wait, the signal has one listener: Node warns
@@ -23,8 +23,8 @@ export function onAbort(signal: AbortSignal, call: () => void): () => void {
   }
 }
 
-function watchOn(signal: AbortSignal): Watch {
-  const calls: Watch['calls'] = new Set()
+function watchOn(signal: AbortSignal): Aborting {
+  const calls: Aborting['calls'] = new Set()
   const listener = () => {
     for (const call of calls) call()
   }
@@ -63,12 +63,12 @@ export async function scoped<T>(
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const own = new AbortController()
-  const follow = (signal: AbortSignal) => {
+  const abortWith = (signal: AbortSignal) => {
     const abort = () => own.abort(signal.reason)
     if (signal.aborted) abort()
     return onAbort(signal, abort)
   }
-  const ends = outer.map(signal => signal && follow(signal))
+  const ends = outer.map(signal => signal && abortWith(signal))
   try {
     own.signal.throwIfAborted()
     return await work(own.signal)

@@ -48,7 +48,7 @@ export type MapEvent =
    * `prepare()`. `open({ network: 'any' })` does not wait.
    */
   | { readonly type: 'postponed'; readonly mode: string; readonly bytes: number }
-  /** The map makes a state behind the lookups. `prepared`, `preparing-failed` or `postponed` follows. */
+  /** The map makes a state in the background. `prepared`, `preparing-failed` or `postponed` follows. */
   | { readonly type: 'preparing' }
   /** The state is ready. `mode` follows. */
   | { readonly type: 'prepared' }

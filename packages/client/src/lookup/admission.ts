@@ -4,7 +4,7 @@
 import { equalBytes, type FenceClaim, type FenceVerdict } from '@keyhush/protocol'
 import { CondemnedError, UnsupportedError } from '../base/errors.js'
 import { askAll } from '../servers/ask.js'
-import { Fence, NO_REQUEST, placeOf } from '../servers/fence.js'
+import { claimVersion, Fence, NO_REQUEST } from '../servers/fence.js'
 import { readManifest } from '../servers/manifests.js'
 import { condemnForItself } from '../state/condemnation.js'
 import { isOf, readHead } from '../state/head.js'
@@ -23,7 +23,7 @@ export class Admission {
   }
 
   /**
-   * Resolves when the pending batch may leave, to the claim to send with it. Undefined: there is no fence. If this throws, nothing
+   * Resolves when the pending lookup may leave, to the claim to send with it. Undefined: there is no fence. If this throws, nothing
    * must be sent. `way`: 0 for the party's own server, else a server in its place. If the fence has answered recently, and `rollback`
    * is not strict, the claim is confirmed with the query; else before it.
    */
@@ -37,14 +37,14 @@ export class Admission {
     return { party, claim }
   }
 
-  /** Takes the fence's verdict on the claim that left with a batch. Throws if the hint must not move on. */
+  /** Takes the fence's verdict on the claim that left with a lookup. Throws if the hint must not move on. */
   async heard(hint: Hint, way: number, claim: FenceClaim, verdict: FenceVerdict): Promise<void> {
     if (verdict === 'granted') {
       this.#fenceOf(hint, way)?.granted(claim)
       return
     }
     await this.#refused(hint).catch(error => {
-      // Another tab has begun anew, and the batch has left. Its answers are right, and the store will refuse its effect.
+      // Another tab has begun anew, and the lookup has left. Its answers are right, and the store will refuse its effect.
       if (!isMoved(error)) throw error
     })
   }
@@ -77,7 +77,7 @@ export class Admission {
   /** The fence has refused this hint's claim. Condemns the hint, unless another tab has gone further. */
   async #refused(hint: Hint): Promise<void> {
     const machine = this.#machine
-    const place = placeOf(hint.version, hint.manifest)
+    const own = claimVersion(hint.version, hint.manifest)
     const pending = hint.isPending
     if (machine.durable) {
       // Another tab may have gone further on this store, or have begun anew.
@@ -85,12 +85,12 @@ export class Admission {
       const manifest = head && readManifest(head.record.manifest)
       const here = isOf(head, hint.record.hintId) && head?.condemned === undefined
       // Counted in lookups, as the fence counts. An update raises the version too, and explains no refusal.
-      const other = here && head && manifest ? placeOf(head.version, manifest) : undefined
-      if (other !== place || (head?.pending !== undefined) !== pending) {
+      const other = here && head && manifest ? claimVersion(head.version, manifest) : undefined
+      if (other !== own || (head?.pending !== undefined) !== pending) {
         machine.doubt()
-        // The other tab has finished this same batch, and the fence has granted it. The same bytes again show nothing new,
+        // The other tab has finished this same lookup, and the fence has granted it. The same bytes again show nothing new,
         // and this call need not make another query (P4).
-        if (pending && other !== undefined && other > place) return
+        if (pending && other !== undefined && other > own) return
         throw new StateMovedError('another tab has gone further')
       }
     }
@@ -125,6 +125,11 @@ export class Admission {
  * with the fence just by following the database.
  */
 function claimOf({ record, manifest, state, version }: Hint): FenceClaim {
-  const requestHash = state.kind === 'asked' ? state.batchName() : NO_REQUEST
-  return { databaseId: manifest.databaseId, hintId: record.hintId, version: placeOf(version, manifest), requestHash }
+  const requestHash = state.kind === 'asked' ? state.pendingName() : NO_REQUEST
+  return {
+    databaseId: manifest.databaseId,
+    hintId: record.hintId,
+    version: claimVersion(version, manifest),
+    requestHash,
+  }
 }

@@ -1,5 +1,5 @@
-// A lookup, from a question to its answer. A hint sends one batch at a time (session/queue.ts gives the turn and the
-// lock). Once the batch is stored, aborting changes nothing a server can see (P5): this file no longer reads the app's
+// A lookup, from a question to its answer. A hint sends one lookup at a time (session/queue.ts gives the turn and the
+// lock). Once the lookup is stored, aborting changes nothing a server can see (P5): this file no longer reads the app's
 // signal then.
 
 import { type StoredRecord, toHex } from '@keyhush/protocol'
@@ -20,12 +20,12 @@ import { openRecords, openVerified, type Question } from './question.js'
 
 /** Answers from memory when all records are here (mode `local`); otherwise undefined. */
 export function answerHeld<T>(machine: Machine, question: Question<T>): { readonly answer: T } | undefined {
-  const { publisher, stats, environment, core } = machine.parts
+  const { signing, stats, environment, core } = machine.parts
   const hint = machine.live
   if (hint?.state.kind !== 'held') return undefined
   // The store does not have this epoch yet: the lookup waits for its turn.
   if (hint.manifest !== machine.manifest) return undefined
-  if (publisher !== undefined && (!machine.isVouchedFor(hint.base) || publisher.hasExpired(hint.manifest))) {
+  if (signing !== undefined && (!machine.isVouchedFor(hint.base) || signing.hasExpired(hint.manifest))) {
     return undefined
   }
   assertAlive(core)
@@ -44,7 +44,7 @@ type Next =
   | { readonly is: 'equip'; readonly done: Promise<void> }
   | { readonly is: 'ask'; readonly indices: Uint32Array }
 
-export class Lookup<T> {
+export class StatefulLookup<T> {
   readonly #machine: Machine
   readonly #admission: Admission
   readonly #question: Question<T>
@@ -57,7 +57,7 @@ export class Lookup<T> {
     this.#question = question
   }
 
-  /** Whether a batch of this lookup has been stored: from then on it cannot be called off. */
+  /** Whether it has been stored: from then on it cannot be called off. */
   get begun(): boolean {
     return this.#begun
   }
@@ -69,7 +69,7 @@ export class Lookup<T> {
    */
   async run(wanted: AbortSignal, ending: AbortSignal): Promise<T> {
     const machine = this.#machine
-    const { core, publisher } = machine.parts
+    const { core, signing } = machine.parts
     for (;;) {
       const signal = this.#begun ? ending : wanted
       const watch = machine.watch(signal)
@@ -77,7 +77,7 @@ export class Lookup<T> {
       assertAlive(core)
       try {
         const hint = machine.live ?? (await current(machine, watch))
-        if (publisher !== undefined) await assertVouched(machine, hint, watch)
+        if (signing !== undefined) await assertVouched(machine, hint, watch)
         signal.throwIfAborted()
         this.#rounds.count(hint)
         const next = this.#next(hint, signal)
@@ -88,7 +88,7 @@ export class Lookup<T> {
             break
           }
           case 'pending':
-            // A batch of an earlier call, or of another tab. Its records are thrown away, even if this call asks for
+            // One of an earlier call, or of another tab. Its records are thrown away, even if this call asks for
             // them: a server that lets a lookup time out must not learn whether the next one is the same (P4).
             await finishPending(machine, this.#admission, hint)
             break
@@ -118,7 +118,7 @@ export class Lookup<T> {
   }
 
   async #ask(hint: Hint, indices: Uint32Array): Promise<T> {
-    const { stats, environment, publisher } = this.#machine.parts
+    const { stats, environment, signing } = this.#machine.parts
     const start = environment.clock.now()
     const before = stats.onlineTotal()
     askedOf(hint).query(indices)
@@ -130,7 +130,7 @@ export class Lookup<T> {
     }
     const records = await this.#open(hint, indices, bytes)
     // The signature may have expired meanwhile, or the hint may be at another epoch now.
-    publisher?.checkExpiry(hint.manifest)
+    signing?.checkExpiry(hint.manifest)
     stats.lookedUp(before, environment.clock.now() - start)
     return this.#question.read(hint, records, lists)
   }
@@ -152,19 +152,19 @@ export class Lookup<T> {
  * one. A hint that asks servers asks them here too. A held hint never does: its stored signature has to do.
  */
 async function assertVouched(machine: Machine, hint: Hint, watch: Watch): Promise<void> {
-  const { publisher } = machine.parts
-  if (publisher === undefined) return
-  if (machine.isVouchedFor(hint.base) && !publisher.hasExpired(hint.manifest)) return
+  const { signing } = machine.parts
+  if (signing === undefined) return
+  if (machine.isVouchedFor(hint.base) && !signing.hasExpired(hint.manifest)) return
   if (hint.state.kind === 'held') {
     // Servers see no lookups of such a map, not even that there are any. To ask them, the app calls sync().
-    publisher.checkExpiry(hint.manifest)
+    signing.checkExpiry(hint.manifest)
     if (await machine.hasVouchedFor(hint.base)) return
     const unseen = 'expected a signature of the database that this map keeps, got none so far'
     throw new SignatureError(`${unseen}; call sync() when the servers can be reached`)
   }
   const { steps } = await stepsAfter(machine, hint.scheme, hint.base, watch.signal)
   await apply(machine, steps, watch)
-  if (machine.manifest !== undefined) publisher.checkExpiry(machine.manifest)
+  if (machine.manifest !== undefined) signing.checkExpiry(machine.manifest)
 }
 
 /** Counts how often an operation starts over although no other tab has moved the state. Throws when that is too often. */

@@ -1,20 +1,20 @@
-// One batch of queries (Fig. 5), in the only order that is safe:
+// A lookup (Fig. 5), in the only order that is safe:
 //   1. What judging the answers takes is read.
-//   2. The batch is stored.
+//   2. The lookup is stored.
 //   3. The fence lets it leave.
 //   4. All requests leave in one tick, one of them with the claim for the fence.
 //   5. Each answer is verified as it comes, and the fence's verdict is read.
-//   6. All answers are verified and the fence agrees: records are recovered, the effect is stored, the batch is gone.
+//   6. All answers are verified and the fence agrees: records are recovered, the effect is stored, the lookup is gone.
 //
-// Once a batch is stored, only its bytes are ever sent for it, to the same servers, until all answers are applied. Fresh
+// Once a lookup is stored, only its bytes are ever sent for it, to the same servers, until all answers are applied. Fresh
 // randomness for the same index, or another index on the same permutations, would show a server the partition. So nothing
-// here can be called off. A failure leaves the batch pending, and the next operation finishes it first, in any tab and any
+// here can be called off. A failure leaves the lookup pending, and the next operation finishes it first, in any tab and any
 // life of the page.
 
 import { ROUNDS } from '../base/constants.js'
 import { ServerError, StorageError, TamperedError } from '../base/errors.js'
 import { goSteps } from '../scheme/download.js'
-import type { AskedState, Batch } from '../scheme/scheme.js'
+import type { AskedState, Requests } from '../scheme/scheme.js'
 import { firstOf, Pace } from '../servers/ask.js'
 import type { Link, Links } from '../servers/transport.js'
 import { advance } from '../state/advancing.js'
@@ -25,9 +25,9 @@ import type { Machine } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
 import { keepVerifier } from '../state/verifier.js'
 import type { Admission } from './admission.js'
-import { bytesOf, exchange, hasTurned } from './exchange.js'
+import { bytesOf, isAhead, sendAll } from './sending.js'
 
-/** What the answers to a batch said. */
+/** What the answers to a lookup said. */
 export interface Finished {
   /** count·ℓ bytes in query order */
   readonly records: Uint8Array
@@ -38,7 +38,7 @@ export interface Finished {
 }
 
 /**
- * Sends, verifies and applies the hint's pending batch, at the next epoch if the servers have moved on. `own`: the batch
+ * Sends, verifies and applies the hint's pending lookup, at the next epoch if the servers have moved on. `own`: the lookup
  * was made just now and has never been stored. Throws StateMovedError if another tab was faster: nothing was sent, and the
  * state has to be read anew. Throws OutdatedError if the servers no longer answer this hint. Follows ROUNDS times at most:
  * a server that alone decides what is newest could announce an epoch for every query.
@@ -59,7 +59,7 @@ export async function finishPending(
     } catch (error) {
       // Not before all answers are in or have timed out (P6).
       if (error instanceof TamperedError) announce({ type: 'condemned', server: error.server })
-      if (!hasTurned(error, hint.manifest) || round === ROUNDS) throw error
+      if (!isAhead(error, hint.manifest) || round === ROUNDS) throw error
       // Never called off: when a server moves on does not depend on what is asked, and nor may this.
       await advanceOr(error, machine, hint, new AbortController().signal, lists)
     }
@@ -67,7 +67,7 @@ export async function finishPending(
 }
 
 /**
- * Fetches what is missing to judge answers, before anything of a batch is sent. Undefined: nothing is missing. If the
+ * Fetches what is missing to judge answers, before anything of a lookup is sent. Undefined: nothing is missing. If the
  * servers have moved on and no longer have it, the hint follows them first, and `lists` get the updates on the way. Throws
  * OutdatedError if the database was replaced.
  */
@@ -137,17 +137,17 @@ async function attempt(
   // Stored before anything is sent (S1), every time: the first attempt may have failed, or another tab may have finished it.
   const intended = intend(machine, hint, own)
   intended.catch(() => {}) // awaited below
-  const batch = state.batch(manifest) // while the disk writes
+  const requests = state.requests(manifest) // while the disk writes
   await intended
   await goSteps(machine.context, state) // work that an update has left, and that verifying needs
   const ways = waysOf(hint.scheme, record, machine.lookups)
   const first = ways.length > 1 ? { taken: false } : undefined
   const send = async (links: Links, way: number) => {
     const fence = await admission.admit(hint, way)
-    await exchange({
+    await sendAll({
       first,
       manifest,
-      batch,
+      requests,
       links,
       stats: machine.parts.stats,
       fence,
@@ -155,7 +155,7 @@ async function attempt(
       onVerdict: fence && (verdict => admission.heard(hint, way, fence.claim, verdict)),
     })
   }
-  await byWays(ways, hint, batch, send)
+  await byWays(ways, hint, requests, send)
   // Parities and permutations change together, in the core's memory and then in the store.
   const finished = applied(machine, hint, state)
   if (finished === undefined) {
@@ -176,7 +176,7 @@ async function attempt(
 async function byWays(
   ways: readonly Links[],
   { manifest, record, scheme }: Hint,
-  batch: Batch,
+  requests: Requests,
   send: (links: Links, way: number) => Promise<void>,
 ): Promise<void> {
   if (ways.length === 1) return await send(ways[0]!, 0)
@@ -191,9 +191,9 @@ async function byWays(
       [link],
       ways.findIndex(([own]) => own === link),
     )
-    return { work, pace: new Pace(link, bytesOf(batch)), late: () => standing.note(link, 'late') }
+    return { work, pace: new Pace(link, bytesOf(requests)), late: () => standing.note(link, 'late') }
   }
-  const isPassing = (error: ServerError) => !(error instanceof TamperedError || hasTurned(error, manifest))
+  const isPassing = (error: ServerError) => !(error instanceof TamperedError || isAhead(error, manifest))
   await firstOf(order[0]!, next, isPassing)
 }
 

@@ -18,13 +18,13 @@ export interface KeyIndex {
 }
 
 /** The database at one epoch. */
-export interface Place {
+export interface AtEpoch {
   readonly core: Core
   readonly manifest: Manifest
   /** undefined in a keyless database, and where it is not at hand */
   readonly directory: KeyIndex | undefined
   /** most queries at once, where manifests allow for more */
-  readonly maxBatch?: number
+  readonly maxQueries?: number
 }
 
 export interface Question<T> {
@@ -32,11 +32,11 @@ export interface Question<T> {
    * The blocks of the directory to look up first, one query each, where the directory itself is not here. Undefined: none
    * is needed. Throws UsageError.
    */
-  blocks(place: Omit<Place, 'directory'>): Uint32Array | undefined
+  blocks(at: Omit<AtEpoch, 'directory'>): Uint32Array | undefined
   /** record indices, one query each. Throws UsageError. */
-  indices(place: Place): Uint32Array
+  indices(at: AtEpoch): Uint32Array
   /** the answer, given those indices' records in the same order, and the update lists that came before the answer */
-  read(place: Place, records: readonly StoredRecord[], lists: readonly Uint8Array[]): T
+  read(at: AtEpoch, records: readonly StoredRecord[], lists: readonly Uint8Array[]): T
 }
 
 /** A value: bytes, as a copy of your own. */
@@ -51,39 +51,39 @@ export function valuesOf(
   padTo: number,
   random: Environment['random'],
 ): Question<readonly Found[]> {
-  const check = ({ keyed, maxBatch }: Manifest, most = maxBatch) => {
+  const check = ({ keyed, maxQueries }: Manifest, most = maxQueries) => {
     if (!keyed)
       throw new UsageError('get: expected a database with keys, got one without; look records up with at(index)')
     if (padTo > most)
       throw new UsageError(`getMany: expected at most ${most} keys at once, got ${padTo}; make several calls`)
   }
-  /** One query a key, and the rest at random places below `bound`. */
-  const padded = (core: Core, bound: number, placeOf: (fingerprint: Uint8Array) => number) => {
-    const places = new Uint32Array(padTo)
+  /** One query a key, and the rest at random numbers below `bound`. */
+  const padded = (core: Core, bound: number, numberOf: (fingerprint: Uint8Array) => number) => {
+    const numbers = new Uint32Array(padTo)
     inCore(core, () => {
       keys.forEach((key, i) => {
-        places[i] = placeOf(core.fingerprint(key))
+        numbers[i] = numberOf(core.fingerprint(key))
       })
     })
-    for (let i = keys.length; i < padTo; i++) places[i] = randomBelow(bound, random)
-    return places
+    for (let i = keys.length; i < padTo; i++) numbers[i] = randomBelow(bound, random)
+    return numbers
   }
   return {
-    blocks({ core, manifest, maxBatch }) {
-      check(manifest, maxBatch)
+    blocks({ core, manifest, maxQueries }) {
+      check(manifest, maxQueries)
       const blocks = 2 ** manifest.directoryBlockLog
       return withDirectoryShape(core, manifest, shape => padded(core, blocks, print => shape.number(print)))
     },
-    indices({ core, manifest, directory, maxBatch }) {
-      check(manifest, maxBatch)
+    indices({ core, manifest, directory, maxQueries }) {
+      check(manifest, maxQueries)
       return padded(core, manifest.records, print => directory!.index(print, manifest.records))
     },
-    read(place, records, lists) {
-      const { core, manifest } = place
+    read(at, records, lists) {
+      const { core, manifest } = at
       return keys.map((key, i) => {
         const wanted = inCore(core, () => core.fingerprint(key))
         const moved = recordAfter(lists, manifest.recordBytes, wanted)
-        const found = moved === undefined ? records[i] : openRecord(place, moved)
+        const found = moved === undefined ? records[i] : openRecord(at, moved)
         if (found === undefined) {
           const message = 'expected an update list without malformed records, got one with; ask their operators'
           throw new ProtocolError('the servers', message)
@@ -123,13 +123,13 @@ export function valueAt(index: number): Question<Found> {
  * Cuts recovered bytes into records. In a keyed database each record's fingerprint must lead back to the index that was
  * asked for. Undefined: one does not.
  */
-export function openRecords(place: Place, indices: Uint32Array, bytes: Uint8Array): StoredRecord[] | undefined {
-  const { recordBytes } = place.manifest
+export function openRecords(at: AtEpoch, indices: Uint32Array, bytes: Uint8Array): StoredRecord[] | undefined {
+  const { recordBytes } = at.manifest
   const records: StoredRecord[] = []
   let genuine = true
   indices.forEach((index, i) => {
-    const record = openRecord(place, bytes.subarray(i * recordBytes, (i + 1) * recordBytes))
-    genuine &&= record !== undefined && leadsTo(place, record, index)
+    const record = openRecord(at, bytes.subarray(i * recordBytes, (i + 1) * recordBytes))
+    genuine &&= record !== undefined && leadsTo(at, record, index)
     if (record !== undefined) records.push(record)
   })
   return genuine ? records : undefined
@@ -145,7 +145,7 @@ export function openVerified(...recovered: Parameters<typeof openRecords>): Stor
   throw new ProtocolError('the servers', 'expected a well-formed record, got a malformed record; ask their operators')
 }
 
-function openRecord({ manifest }: Place, bytes: Uint8Array): StoredRecord | undefined {
+function openRecord({ manifest }: AtEpoch, bytes: Uint8Array): StoredRecord | undefined {
   try {
     return decodeRecord(manifest, bytes)
   } catch (error) {
@@ -154,7 +154,7 @@ function openRecord({ manifest }: Place, bytes: Uint8Array): StoredRecord | unde
   }
 }
 
-function leadsTo({ core, manifest, directory }: Place, { fingerprint, empty }: StoredRecord, index: number): boolean {
+function leadsTo({ core, manifest, directory }: AtEpoch, { fingerprint, empty }: StoredRecord, index: number): boolean {
   if (directory === undefined || fingerprint === undefined || empty) return true
   return inCore(core, () => directory.index(fingerprint, manifest.records)) === index
 }

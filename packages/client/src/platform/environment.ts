@@ -48,10 +48,10 @@ export interface Environment {
   /** loads the build of that name, or one that can do more */
   readonly loadCore: <B extends Build>(build: B) => Promise<Cores[B]>
   /**
-   * Gives the thread back, so that the page can paint and react, and resolves soon after. Never rejects. `behind`: for work
+   * Gives the thread back, so that the page can paint and react, and resolves soon after. Never rejects. `background`: for work
    * that no call waits for; all other tasks that are due, such as replies, go first.
    */
-  readonly pause: (behind?: 'behind') => Promise<void>
+  readonly pause: (when?: 'background') => Promise<void>
 }
 
 /** The platform's own, with what differs between entries of this package. */
@@ -95,8 +95,8 @@ function random(bytes: number): Uint8Array {
 declare const scheduler: { readonly yield?: () => Promise<void> } | undefined
 declare const setImmediate: ((callback: () => void) => unknown) | undefined
 
-export async function pause(behind?: 'behind'): Promise<void> {
-  if (behind === undefined && typeof scheduler === 'object' && typeof scheduler.yield === 'function') {
+export async function pause(when?: 'background'): Promise<void> {
+  if (when === undefined && typeof scheduler === 'object' && typeof scheduler.yield === 'function') {
     try {
       return await scheduler.yield()
     } catch {

@@ -21,7 +21,7 @@ export function watchPolicy(url: string): PolicyWatch {
   addEventListener('securitypolicyviolation', listener as (event: Event) => void)
   return {
     async refused() {
-      if (!refused) await pause('behind') // the event is a task of its own
+      if (!refused) await pause('background') // the event is a task of its own
       return refused
     },
     end: () => removeEventListener('securitypolicyviolation', listener as (event: Event) => void),

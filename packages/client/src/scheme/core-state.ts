@@ -1,9 +1,9 @@
-// A state that the core holds, with at most one pending batch. Modes `full` and `single` extend it.
+// A state that the core holds, with at most one pending lookup. Modes `full` and `single` extend it.
 
 import type { Manifest } from '@keyhush/protocol'
 import type { AskedHandle, LayoutHandle } from '@keyhush/wasm/client'
 import { inCore, readBack, release } from '../platform/core.js'
-import type { AskedState, Batch, Brought, SchemeContext, SchemeOptions, Sizes, Update } from './scheme.js'
+import type { AskedState, Brought, Requests, SchemeContext, SchemeOptions, Sizes, Update } from './scheme.js'
 import { storedForm } from './stored-form.js'
 
 const NOTHING_PENDING = new Uint8Array(32)
@@ -21,7 +21,7 @@ export abstract class CoreState<H extends AskedHandle> implements AskedState {
   abstract readonly sizes: Sizes
   abstract readonly recognises: boolean
   abstract suits(options: SchemeOptions): boolean
-  abstract batch(manifest: Manifest): Batch
+  abstract requests(manifest: Manifest): Requests
   abstract update(update: Update, after: LayoutHandle): Uint8Array
   abstract arrive(manifest: Manifest): undefined
 
@@ -63,8 +63,8 @@ export abstract class CoreState<H extends AskedHandle> implements AskedState {
     this.inCore(handle => handle.withdraw())
   }
 
-  batchName(): Uint8Array {
-    return this.pending > 0 ? this.inCore(handle => handle.batchName()) : NOTHING_PENDING
+  pendingName(): Uint8Array {
+    return this.pending > 0 ? this.inCore(handle => handle.pendingName()) : NOTHING_PENDING
   }
 
   finish(): Brought {

@@ -6,8 +6,10 @@ import { hintsOf, inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 
 /** Most queries of a request with this kind of proof. */
-export function batchLimit(core: Core, manifest: Manifest, proofs: Proofs): number {
-  return withLayout(core, manifest, layout => inCore(hintsOf(core), () => layout.batchLimit(manifest.maxBatch, proofs)))
+export function queryLimit(core: Core, manifest: Manifest, proofs: Proofs): number {
+  return withLayout(core, manifest, layout =>
+    inCore(hintsOf(core), () => layout.queryLimit(manifest.maxQueries, proofs)),
+  )
 }
 
 /** `proofs`: for a mode that has a choice of them. */

@@ -1,4 +1,4 @@
-// The state of mode `full`: permutations, parities, tags if it has them, and at most one pending batch (Fig. 5 and 6).
+// The state of mode `full`: permutations, parities, tags if it has them, and at most one pending lookup (Fig. 5 and 6).
 
 import { answerBytes, decodeAnswer, encodeQuery, type Manifest, type Proofs, WireError } from '@keyhush/protocol'
 import type { ClientHandle, LayoutHandle, RoleNumber } from '@keyhush/wasm/client'
@@ -6,9 +6,9 @@ import { StorageError } from '../base/errors.js'
 import { hintsOf, inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { CoreState } from './core-state.js'
-import { batchLimit } from './costs.js'
+import { queryLimit } from './costs.js'
 import { isUsable, KINDS } from './kinds.js'
-import type { Batch, SchemeContext, SchemeOptions, Sizes, Sources, Update, Verdict } from './scheme.js'
+import type { Requests, SchemeContext, SchemeOptions, Sizes, Sources, Update, Verdict } from './scheme.js'
 import { fromStored } from './stored-form.js'
 import { type Verifier, verifierOf } from './verifier.js'
 
@@ -48,8 +48,8 @@ export class HintState extends CoreState<ClientHandle> {
     return suitsHint(this.#proofs, this.#manifest, options)
   }
 
-  maxBatch(manifest: Manifest): number {
-    return batchLimit(this.context.core, manifest, this.#proofs)
+  maxQueries(manifest: Manifest): number {
+    return queryLimit(this.context.core, manifest, this.#proofs)
   }
 
   equip(
@@ -69,7 +69,7 @@ export class HintState extends CoreState<ClientHandle> {
     return verifier && read().then(bytes => bytes && verifier.recall(manifest, bytes))
   }
 
-  batch(manifest: Manifest): Batch {
+  requests(manifest: Manifest): Requests {
     const count = this.pending
     const proofs = this.#proofs
     const vectors = this.inCore(client => [client.retrieveVectors(), client.refreshVectors()])

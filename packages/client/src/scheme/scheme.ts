@@ -1,13 +1,13 @@
 // The interface of a scheme, which answers lookups in one mode. A scheme is a folder here and a row in table.ts. The rooms above know
 // no more of a scheme than this file.
 //
-//   stateless   begin ─► a batch: requests, verdicts, records                           nothing is kept or stored
+//   stateless   begin ─► requests, verdicts, records                                   nothing is kept or stored
 //   stateful    prepare ─► (fetch, update …) ─► finish ─► a state ─► replay, update, checkpoint … ─► reopen
 //                 held    the state has all records: a lookup reads them, and sends nothing
 //                 asked   a lookup is stored, sent, verified and applied: state/ and lookup/ keep this order (S1–S8)
 //
 // A scheme computes and downloads. It stores nothing, locks nothing, and knows no other scheme. Its manifests are those that all
-// servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
+// servers agree on. Lengths follow from the manifest and a lookup's count alone (P1).
 
 import type { Info, InstantOf, Manifest, Proofs } from '@keyhush/protocol'
 import type { Core, LayoutHandle, Mode, ModeCosts, Usage } from '@keyhush/wasm/client'
@@ -57,7 +57,7 @@ export interface SchemeCosts extends Omit<ModeCosts, 'mode' | 'held'> {
   /** Bytes kept in memory between lookups, by what they are, without the directory. */
   readonly held: Sizes
   /** The most queries of one call. */
-  readonly maxBatch: number
+  readonly maxQueries: number
   /** How many lookups one download serves. Undefined: any number. */
   readonly lookups?: number | undefined
 }
@@ -73,7 +73,7 @@ export interface StatelessScheme extends AnyScheme {
   /** Whether a server that offers this can be a party. */
   isOffered(offers: Info['offers']): boolean
   /** Most queries of one lookup with so many servers. Throws UnsupportedError for a database without such lookups. */
-  maxBatch(core: Core, manifest: Manifest, servers: number): number
+  maxQueries(core: Core, manifest: Manifest, servers: number): number
   /**
    * Downloads what lookups at an epoch need, whatever they ask. Awaited before the first of them sends anything. Missing: nothing is
    * needed.
@@ -82,7 +82,7 @@ export interface StatelessScheme extends AnyScheme {
   /** The error of a server whose reply is forged; missing: no reply is by itself. */
   forged?(server: string): TamperedError
   /**
-   * A batch for `indices` of the records, or of the directory's blocks, out of fresh randomness: one request for each of these
+   * Requests for `indices` of the records, or of the directory's blocks, out of fresh randomness: one request for each of these
    * servers, in their order. `equipment`: what `equip` has resolved to. To be freed.
    */
   begin(
@@ -92,12 +92,12 @@ export interface StatelessScheme extends AnyScheme {
     of: InstantOf,
     indices: Uint32Array,
     equipment?: Equipment,
-  ): StatelessBatch
+  ): StatelessRequests
 }
 
 /** What lookups without a state need of an epoch. Public. */
 export interface Equipment {
-  /** with the manifest's hash of it */
+  /** the public one, with the manifest's hash of it */
   readonly hint: Uint8Array
   readonly manifestHash: Uint8Array
 }
@@ -197,12 +197,12 @@ export interface Rows {
 // ---- looking up -----------------------------------------------------------------------------------
 
 /** One lookup's requests and the verdicts on their replies. */
-export interface Batch {
+export interface Requests {
   /** one request a party, in the order of `parties`, or of the servers; repeated byte for byte */
   readonly asks: readonly Ask[]
   /**
    * Called before `accept`: does the part of the judgement that takes long, in pieces that yield the thread. Its time depends on the
-   * batch's count alone. Throws WireError, at once, if the reply is malformed. Undefined, or missing: there is no such part.
+   * lookup's count alone. Throws WireError, at once, if the reply is malformed. Undefined, or missing: there is no such part.
    */
   weigh?(party: number, reply: Uint8Array): Promise<void> | undefined
   /**
@@ -222,9 +222,9 @@ export interface Ask {
 /** `genuine` or `forged`: the reply alone shows it. `open`: only all replies together show it, and they do not tell who lied. */
 export type Verdict = 'genuine' | 'forged' | 'open'
 
-/** A batch of a stateless scheme. */
-export interface StatelessBatch extends Batch {
-  /** Called with all replies in and none forged: the records, in the batch's order. Undefined: together they are not genuine. */
+/** Those of a stateless scheme. */
+export interface StatelessRequests extends Requests {
+  /** Called with all replies in and none forged: the records, in the order of `indices`. Undefined: together they are not genuine. */
   finish(): Uint8Array | undefined
   free(): void
 }
@@ -234,14 +234,14 @@ export type SchemeState = HeldState | AskedState
 
 interface AnyState {
   readonly id: Uint8Array
-  /** batches and updates applied */
+  /** lookups and updates applied */
   readonly version: number
   readonly sizes: Sizes
   /** lookups that it was made for, and those left; undefined: any number */
   readonly lookups?: number | undefined
   readonly lookupsLeft?: number | undefined
-  /** most queries of a batch, if fewer than the manifest allows */
-  maxBatch?(manifest: Manifest): number
+  /** most queries of a lookup, if fewer than the manifest allows */
+  maxQueries?(manifest: Manifest): number
   /** N and Q, from its own bytes */
   readonly reach: { readonly records: number; readonly partitions: number }
   suits(options: SchemeOptions): boolean
@@ -249,7 +249,7 @@ interface AnyState {
   follows?(before: Manifest, next: Manifest): boolean
   /** Does the long part of `update` beforehand, and yields the thread. Nothing changes. Undefined, or missing: there is none. */
   foresee?(update: Update): Promise<void> | undefined
-  /** Moves it to the next epoch, with its pending batch. Returns the journal's entry. Throws as `Preparation.update`. */
+  /** Moves it to the next epoch, with its pending lookup. Returns the journal's entry. Throws as `Preparation.update`. */
   update(update: Update, after: LayoutHandle): Uint8Array
   /** Applies the next entry of the journal. Throws StateUnreadableError. */
   replay(entry: Uint8Array): void
@@ -275,15 +275,15 @@ export interface HeldState extends AnyState {
   records(indices: Uint32Array): Uint8Array
 }
 
-/** Sends one batch at a time to its parties. */
+/** Sends one lookup at a time to its parties. */
 export interface AskedState extends AnyState {
   readonly kind: 'asked'
-  /** queries of the pending batch; 0: none */
+  /** queries of the pending lookup; 0: none */
   readonly pending: number
   /** Whether `finish` compares records with what the database had. A malformed record is then malformed in the database. */
   readonly recognises: boolean
   /**
-   * Downloads public blobs that judging replies at this manifest needs: the same ones for every question. Awaited before a batch is
+   * Downloads public blobs that judging replies at this manifest needs: the same ones for every question. Awaited before a lookup is
    * stored or sent. Undefined, or missing: nothing is needed.
    */
   equip?(
@@ -295,29 +295,29 @@ export interface AskedState extends AnyState {
   readonly verifier?: Uint8Array | undefined
   /** Takes the stored `verifier` of an earlier life, if it is that of this manifest; undefined, or missing: there is none. */
   recall?(manifest: Manifest, read: () => Promise<Uint8Array | undefined>): Promise<void> | undefined
-  /** Makes a pending batch out of fresh randomness. Nothing leaves before `pendingBytes` are stored (S1). */
+  /** Makes a pending lookup out of fresh randomness. Nothing leaves before `pendingBytes` are stored (S1). */
   query(indices: Uint32Array): void
   pendingBytes(): Uint8Array
-  /** Reads a stored pending batch. Throws StateUnreadableError. */
+  /** Reads a stored pending lookup. Throws StateUnreadableError. */
   resume(pending: Uint8Array): void
   /**
-   * Reads the rows that judging the pending batch's replies needs: the same number for every question. Awaited before a batch is
+   * Reads the rows that judging the pending lookup's replies needs: the same number for every question. Awaited before a lookup is
    * stored or sent. Undefined, or missing: none. Throws as `Rows.read`.
    */
   provide?(rows: Rows): Promise<void> | undefined
-  /** Forgets a pending batch that was neither stored nor sent. */
+  /** Forgets a pending lookup that was neither stored nor sent. */
   withdraw(): void
-  /** the fence's name of the pending batch: the same at every epoch, and 32 zero bytes if there is none */
-  batchName(): Uint8Array
-  /** The pending batch's requests at this manifest. The same each time. */
-  batch(manifest: Manifest): Batch
+  /** the fence's name of the pending lookup: the same at every epoch, and 32 zero bytes if there is none */
+  pendingName(): Uint8Array
+  /** The pending lookup's requests at this manifest. The same each time. */
+  requests(manifest: Manifest): Requests
   /** Called with all replies in and none forged: their result. Undefined: together they are not genuine. */
   finish(): Brought | undefined
 }
 
-/** The result of a batch. */
+/** The result of a lookup. */
 export interface Brought {
-  /** count·ℓ bytes in the batch's order */
+  /** count·ℓ bytes in the lookup's order */
   readonly records: Uint8Array
   /** the journal's entry */
   readonly effect: Uint8Array

@@ -36,7 +36,7 @@ export function fromStored<T>(context: Context, stored: Uint8Array, read: (form:
 }
 
 /** A stored form that the core reads in steps of some milliseconds. */
-interface Reading<T> {
+interface SteppedReading<T> {
   step(form: ReceivedFormHandle): boolean
   /** uses up this handle */
   finish(): T
@@ -47,7 +47,7 @@ interface Reading<T> {
 export function fromStoredInSteps<T>(
   context: Context,
   stored: Uint8Array,
-  begin: (form: ReceivedFormHandle) => Reading<T>,
+  begin: (form: ReceivedFormHandle) => SteppedReading<T>,
 ): Promise<T> {
   const { core, environment } = context
   return received(context, stored, async form => {

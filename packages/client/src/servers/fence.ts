@@ -2,10 +2,10 @@
 // the newest. So the refresh server remembers of each hint how many lookups it has made, and the name of the pending one.
 //
 //   register   before a hint is first stored: no stored state can register again
-//   confirm    before the first batch after opening and after a pause; and with each batch, in one request with its refresh
-//              vectors: a copy makes one lookup at most. `strict`: also ahead of each batch: a copy makes none
+//   confirm    before the first lookup after opening and after a pause; and with each lookup, in one request with its refresh
+//              vectors: a copy makes one lookup at most. `strict`: also ahead of each lookup: a copy makes none
 //
-// A hint ends a batch only after the fence has granted its claim. The fence grants one batch for each place in a hint's life, so
+// A hint ends a lookup only after the fence has granted its claim. The fence grants one lookup for each version in a hint's life, so
 // only one of several copies gets past it. The others are refused and condemned.
 
 import {
@@ -96,11 +96,11 @@ export class Fence {
   }
 }
 
-/** A claim's name of the pending batch if there is none. */
+/** A claim's name of the pending lookup if there is none. */
 export const NO_REQUEST = new Uint8Array(32)
 
-/** A hint's place: it grows by one a lookup, and updates do not change it, so that all copies of a hint have the same. */
-export function placeOf(version: number, { epoch }: Pick<Manifest, 'epoch'>): number {
+/** The version that a claim has: it grows by one a lookup, and updates do not change it, so that all copies of a hint have the same. */
+export function claimVersion(version: number, { epoch }: Pick<Manifest, 'epoch'>): number {
   return version + 2 ** 32 - epoch
 }
 

@@ -20,10 +20,10 @@ const KEY_BYTES = 32
 const LAST_DATE = 8.64e15
 
 /** Where a map has been. */
-export type Place = Pick<Manifest, 'databaseId' | 'epoch'>
+export type EpochId = Pick<Manifest, 'databaseId' | 'epoch'>
 
-/** The publisher whose signatures a map asks for. */
-export class Publisher {
+/** What a map with a publisher's key asks of an epoch: a signature under the key, and no expiry in the past. */
+export class Signing {
   /** 64 lower-case hex digits */
   readonly key: string
   readonly #clock: Environment['clock']
@@ -66,7 +66,7 @@ export class Publisher {
   }
 
   /** Throws SignatureError if `agreed` is older than `seen`, where this map has been, or of another database. */
-  checkSuccession(seen: Place & Partial<Pick<Manifest, 'expires'>>, agreed: Place): void {
+  checkSuccession(seen: EpochId & Partial<Pick<Manifest, 'expires'>>, agreed: EpochId): void {
     if (!equalBytes(seen.databaseId, agreed.databaseId)) {
       throw new SignatureError(
         'expected the database that this map has shown, got another one; ask the publisher. discardState() forgets the one before',

@@ -29,7 +29,7 @@ import { askAll, askOne, sleep } from './ask.js'
 import { type Heard, infoOf } from './info.js'
 import { type Agreed, compareEpochs, manifestOf } from './manifests.js'
 import { listed, namesOf } from './parties.js'
-import type { Publisher } from './signatures.js'
+import type { Signing } from './signatures.js'
 import type { StatsKeeper } from './stats.js'
 import type { Link, Links } from './transport.js'
 
@@ -38,7 +38,7 @@ export interface Following {
   readonly core: Core
   readonly links: Links
   /** undefined: the servers' agreement suffices */
-  readonly publisher: Publisher | undefined
+  readonly signing: Signing | undefined
   readonly stats: StatsKeeper
   readonly pause: Environment['pause']
   readonly lag: Lag
@@ -167,21 +167,21 @@ class Look {
 
   /** Undefined: it is not the last look, and another may find more. */
   async #look(isLast: boolean): Promise<Target | undefined> {
-    const { links, publisher, lag } = this.#following
+    const { links, signing, lag } = this.#following
     const { needed: enough, patient, heard } = this.#looking
     const ask = async (link: Link, signal: AbortSignal) => await (heard?.take(link) ?? infoOf(link, signal))
     const replies = await askAll(links, { enough, patient }, this.#signal, ask)
     this.#views = links.flatMap((link, i) => (replies[i] === undefined ? [] : [{ link, info: replies[i] }]))
-    const newest = publisher && (await this.#newestSigned(publisher))
+    const newest = signing && (await this.#newestSigned(signing))
     if (this.#isForgotten && !isLast) return undefined // what was found instead is older
     const shown = newest?.shown ?? this.#agreed()
     const holders = shown === undefined ? [] : this.#holders(shown)
-    if ((holders.length < enough || this.#isPast(publisher, shown)) && !isLast) return undefined
+    if ((holders.length < enough || this.#isPast(signing, shown)) && !isLast) return undefined
     if (shown === undefined) throw this.#apart()
     const isBehind = holders.length < enough
     lag.note(isBehind ? shown.epoch : undefined, isBehind ? links.filter(link => !holders.includes(link)) : [])
     if (!isBehind) return { at: newest ?? (await this.#manifestOf(shown)), holders, replies }
-    const before = await this.#before(newest!, publisher!)
+    const before = await this.#before(newest!, signing!)
     if (before.at === undefined && this.#shown.some(other => isFork(shown, other))) throw this.#forked(shown)
     return { ...before, replies }
   }
@@ -192,45 +192,45 @@ class Look {
    * The newest epoch that is signed under the key and has not expired. A claim of which nobody sends the manifest may be made up: unless the
    * caller is patient, older ones are looked at meanwhile. Throws SignatureError, ServersDisagreeError.
    */
-  async #newestSigned(publisher: Publisher): Promise<Signed> {
-    const claims = this.#views.map(({ info }) => claimsIn(info, publisher))
+  async #newestSigned(signing: Signing): Promise<Signed> {
+    const claims = this.#views.map(({ info }) => claimsIn(info, signing))
     const unproved: Promise<Signed | undefined>[] = []
     let refused: Signed | undefined
     for (;;) {
       const [newest] = claims.flatMap(([first]) => first ?? []).sort(newestFirst)
       if (newest === undefined) break
       const ofEpoch = claims.filter(([first]) => first?.epoch === newest.epoch)
-      const proofs = [...merged(ofEpoch.map(([first]) => first!))].map(claim => this.#verified(publisher, claim))
+      const proofs = [...merged(ofEpoch.map(([first]) => first!))].map(claim => this.#verified(signing, claim))
       for (const proof of proofs) proof.catch(() => {}) // one may be left behind
       const [signed, other] = (await Promise.all(proofs.map(proof => this.#inTime(proof)))).filter(
         signed => signed !== undefined,
       )
       if (other !== undefined) throw this.#disagree(`the publisher has signed two manifests of epoch ${newest.epoch}`)
-      if (signed !== undefined && this.#isGood(publisher, signed)) return signed
+      if (signed !== undefined && this.#isGood(signing, signed)) return signed
       refused ??= signed
       if (signed === undefined) unproved.push(...proofs)
       for (const claim of ofEpoch) claim.shift()
     }
     for (const proof of unproved) {
       const signed = await proof
-      if (signed !== undefined && this.#isGood(publisher, signed)) return signed
+      if (signed !== undefined && this.#isGood(signing, signed)) return signed
       refused ??= signed
     }
-    if (refused === undefined) throw publisher.unsigned(this.#shown.sort(newestFirst)[0])
-    publisher.checkExpiry(refused.manifest)
+    if (refused === undefined) throw signing.unsigned(this.#shown.sort(newestFirst)[0])
+    signing.checkExpiry(refused.manifest)
     return refused // of another database
   }
 
-  #isGood(publisher: Publisher, { manifest }: Signed): boolean {
+  #isGood(signing: Signing, { manifest }: Signed): boolean {
     const { databaseId = manifest.databaseId } = this.#base?.manifest ?? {}
-    return !publisher.hasExpired(manifest) && equalBytes(manifest.databaseId, databaseId)
+    return !signing.hasExpired(manifest) && equalBytes(manifest.databaseId, databaseId)
   }
 
   /** Undefined: the claim does not hold, or nobody sends its manifest. */
-  async #verified(publisher: Publisher, shown: Claim): Promise<Signed | undefined> {
+  async #verified(signing: Signing, shown: Claim): Promise<Signed | undefined> {
     try {
       const agreed = await this.#manifestOf(shown)
-      const signature = await publisher.signatureOf(agreed, shown.signatures)
+      const signature = await signing.signatureOf(agreed, shown.signatures)
       return signature && { ...agreed, signature, shown }
     } catch (error) {
       if (error instanceof ServerError) return undefined
@@ -248,13 +248,13 @@ class Look {
   }
 
   /** The epoch before, which `newest` names by its hash, if those that are needed show it, and the map may be there. */
-  async #before({ manifest }: Agreed, publisher: Publisher): Promise<Pick<Target, 'at' | 'holders'>> {
+  async #before({ manifest }: Agreed, signing: Signing): Promise<Pick<Target, 'at' | 'holders'>> {
     const hash = toHex(manifest.previousManifest)
     const shown = this.#shown.find(shown => shown.manifest === hash)
     const holders = shown === undefined ? [] : this.#holders(shown)
     if (shown === undefined || holders.length < this.#looking.needed) return { at: undefined, holders: [] }
     const at = await this.#manifestOf(shown)
-    const mayBe = at.manifest.epoch >= (this.#looking.notBefore ?? 0) && !publisher.hasExpired(at.manifest)
+    const mayBe = at.manifest.epoch >= (this.#looking.notBefore ?? 0) && !signing.hasExpired(at.manifest)
     return mayBe ? { at, holders } : { at: undefined, holders: [] }
   }
 
@@ -274,8 +274,8 @@ class Look {
   }
 
   /** For a moment, a generation before may be all that they have in common. With a key they may show what is not signed yet. */
-  #isPast(publisher: Publisher | undefined, shown: EpochInfo | undefined): boolean {
-    if (publisher !== undefined || shown === undefined) return false
+  #isPast(signing: Signing | undefined, shown: EpochInfo | undefined): boolean {
+    if (signing !== undefined || shown === undefined) return false
     return this.#views.every(({ info }) => newestIn(info).epoch > shown.epoch)
   }
 
@@ -378,8 +378,8 @@ function disagreement(links: Links, reason: string): ServersDisagreeError {
 }
 
 /** What a server claims, newest first: it can list thousands of signatures. */
-function claimsIn({ epochs, signatures }: Info, publisher: Publisher): Claim[] {
-  const underKey = signatures.filter(({ publicKey }) => publicKey === publisher.key)
+function claimsIn({ epochs, signatures }: Info, signing: Signing): Claim[] {
+  const underKey = signatures.filter(({ publicKey }) => publicKey === signing.key)
   const newest = Math.max(...epochs.map(({ epoch }) => epoch))
   const recent = epochs.filter(({ epoch }) => epoch > newest - MOST_CLAIMS)
   const claims = recent.map(shown => {
@@ -423,14 +423,10 @@ export function isNews(newest: NewestEvent, { databaseId, epoch }: Manifest): bo
  * What a server says that it has for a map at this manifest: something to follow, or what is not signed yet under the map's key. Undefined:
  * nothing newer.
  */
-export function newsIn(
-  info: Info,
-  base: Manifest,
-  publisher: Publisher | undefined,
-): 'signed' | 'unsigned' | undefined {
+export function newsIn(info: Info, base: Manifest, signing: Signing | undefined): 'signed' | 'unsigned' | undefined {
   const databaseId = fromHex(info.database)
   const isNew = (of: Pick<EpochInfo, 'generation' | 'epoch'>) => isNews({ databaseId, ...of }, base)
   if (!info.epochs.some(isNew)) return undefined
-  const isSigned = info.signatures.some(of => of.publicKey === publisher?.key && isNew(of))
-  return publisher === undefined || isSigned ? 'signed' : 'unsigned'
+  const isSigned = info.signatures.some(of => of.publicKey === signing?.key && isNew(of))
+  return signing === undefined || isSigned ? 'signed' : 'unsigned'
 }

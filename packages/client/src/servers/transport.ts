@@ -362,11 +362,11 @@ function refusal(server: string, response: Response, body: readonly Uint8Array[]
     return new NetworkError(server, message, { refusal, retryAfterMs })
   }
   // Paths are the only words of a server that are repeated: they have a strict form.
-  const hint =
+  const advice =
     reply?.databases === undefined || reply.databases.length === 0
       ? 'is this the URL of a Keyhush server?'
       : `this server has databases at ${reply.databases.join(', ')}: is the path of the URL right?`
-  return new ProtocolError(server, `expected status 200, got ${came}; ${hint}`, { refusal })
+  return new ProtocolError(server, `expected status 200, got ${came}; ${advice}`, { refusal })
 }
 
 function errorReply(body: readonly Uint8Array[]): ErrorReply | undefined {

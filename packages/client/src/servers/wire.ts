@@ -6,7 +6,7 @@ import { NetworkError, ProtocolError, ServerError, VersionError } from '../base/
 import { sleep } from './ask.js'
 import type { Link } from './transport.js'
 
-interface Attempts {
+interface WireOptions {
   /** how often it is sent; missing: ATTEMPTS */
   readonly attempts?: number | undefined
   /** whether it is not sent again after this failure */
@@ -23,7 +23,7 @@ export async function onTheWire<T>(
   link: Link,
   bytes: number,
   send: (until: number) => Promise<T>,
-  { attempts = ATTEMPTS, isFinal = () => false, signal }: Attempts = {},
+  { attempts = ATTEMPTS, isFinal = () => false, signal }: WireOptions = {},
 ): Promise<T> {
   const { clock } = link.environment
   let left = WIRE_MS + slowestMs(bytes)

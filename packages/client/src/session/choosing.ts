@@ -22,7 +22,7 @@ import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
 import { downloadBytes } from '../scheme/download.js'
 import type { StatelessScheme } from '../scheme/scheme.js'
-import type { Place } from '../servers/signatures.js'
+import type { EpochId } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
 import type { OpenedStore } from '../store/storage.js'
@@ -34,7 +34,7 @@ import { StatefulSession, storeOf } from './stateful.js'
 import { StatelessSession } from './stateless.js'
 
 /** Which session answers, and what may come after it. */
-type Phase =
+type SessionPhase =
   /** begin() looks for a state, and for what servers offer */
   | { readonly is: 'beginning'; readonly now: StatefulSession }
   | Without
@@ -46,7 +46,7 @@ type Phase =
   | { readonly is: 'leaving'; readonly now: StatelessSession }
 
 /** What is done beside the lookups, one at a time. `done` may reject. */
-interface Work {
+interface BesideLookups {
   readonly done: Promise<void>
   readonly callOff: () => void
 }
@@ -59,8 +59,8 @@ export class ChoosingSession implements Session {
   readonly #preparing: Preparing
   readonly #shown: Shown | undefined
   readonly #closing = new AbortController()
-  #phase: Phase
-  #work: Work | undefined
+  #phase: SessionPhase
+  #work: BesideLookups | undefined
   /** the session before has closed: it may still have lookups under way */
   #before: Promise<void> = Promise.resolve()
   #listens = false
@@ -243,7 +243,7 @@ export class ChoosingSession implements Session {
     if (this.#phase.is !== 'beginning') return
     const { now: stateful } = this.#phase
     const stored = await stateful.stored()
-    const seen = newer(stored?.manifest, this.#shown?.place)
+    const seen = newer(stored?.manifest, this.#shown?.at)
     let due: Without['due'] = stored && 'unfinished'
     if (stored?.stage === 'whole' && !this.#isScript) {
       if (await this.#beginsWithStored(stateful, progress, signal)) {
@@ -278,8 +278,8 @@ export class ChoosingSession implements Session {
     }
   }
 
-  #stateless(remembered: Place | undefined): StatelessSession {
-    const shared = { onEnded: () => this.#lookedUp(), onShown: (at: Place) => this.#shown?.note(at), remembered }
+  #stateless(remembered: EpochId | undefined): StatelessSession {
+    const shared = { onEnded: () => this.#lookedUp(), onShown: (at: EpochId) => this.#shown?.note(at), remembered }
     return new StatelessSession(this.#parts, this.#scheme, shared)
   }
 
@@ -297,7 +297,7 @@ export class ChoosingSession implements Session {
   #considerSoon(): void {
     const { environment } = this.#parts
     environment
-      .pause('behind')
+      .pause('background')
       .then(() => this.#consider())
       .catch(() => {})
   }
@@ -310,7 +310,7 @@ export class ChoosingSession implements Session {
   }
 
   /** Begins `work`. Its signal aborts when reset() calls it off. */
-  #beside(work: (calledOff: AbortSignal) => Promise<void>): Work {
+  #beside(work: (calledOff: AbortSignal) => Promise<void>): BesideLookups {
     const callingOff = new AbortController()
     const own = { done: work(callingOff.signal), callOff: () => callingOff.abort() }
     const over = () => {
@@ -342,14 +342,14 @@ export class ChoosingSession implements Session {
 
   // ---- from one phase to another ---------------------------------------------------------------------
 
-  #enter(phase: Phase): void {
+  #enter(phase: SessionPhase): void {
     const isNew = phase.now !== this.#now
     this.#phase = phase
     if (isNew && this.#listens) phase.now.listen()
   }
 
   /** Prepares the state; undefined: none is to take over. `demanded`: by prepare(). */
-  #prepareNext(demanded: boolean, wanted?: AbortSignal): Work | undefined {
+  #prepareNext(demanded: boolean, wanted?: AbortSignal): BesideLookups | undefined {
     if (this.#phase.is !== 'without') return undefined
     const phase = { ...this.#phase, due: this.#phase.due ?? (demanded ? 'unfinished' : undefined) }
     this.#enter(phase)
@@ -370,14 +370,14 @@ export class ChoosingSession implements Session {
   }
 
   /** Begins to go back. Calls that the state refuses wait for that. */
-  #giveWay(now: StatefulSession, seen: Place | undefined): Promise<void> {
+  #giveWay(now: StatefulSession, seen: EpochId | undefined): Promise<void> {
     const { done: back } = this.#beside(() => this.#goBack(now, seen))
     this.#enter({ is: 'with', now, back })
     return back
   }
 
   /** From the state to lookups without one. Rejects if these cannot begin, or if the store cannot be opened again. */
-  async #goBack(stateful: StatefulSession, seen: Place | undefined): Promise<void> {
+  async #goBack(stateful: StatefulSession, seen: EpochId | undefined): Promise<void> {
     const stateless = this.#stateless(seen)
     try {
       await stateless.begin(new ProgressMeter(this.#parts.onProgress), this.#closing.signal)
@@ -397,18 +397,18 @@ export class ChoosingSession implements Session {
   }
 
   /** Throws SignatureError if the state's session is at an epoch that must not follow the one shown. */
-  #assertSuccession(shown: Place | undefined, { manifest }: Session): void {
-    if (manifest !== undefined && shown !== undefined) this.#parts.publisher?.checkSuccession(shown, manifest)
+  #assertSuccession(shown: EpochId | undefined, { manifest }: Session): void {
+    if (manifest !== undefined && shown !== undefined) this.#parts.signing?.checkSuccession(shown, manifest)
   }
 }
 
 /** Whether a state is of the same database as what was shown, and older. */
-function isBefore(state: Manifest | undefined, shown: Place | undefined): boolean {
+function isBefore(state: Manifest | undefined, shown: EpochId | undefined): boolean {
   if (state === undefined || shown === undefined) return false
   return state.epoch < shown.epoch && equalBytes(state.databaseId, shown.databaseId)
 }
 
-function newer(one: Place | undefined, other: Place | undefined): Place | undefined {
+function newer(one: EpochId | undefined, other: EpochId | undefined): EpochId | undefined {
   return (one?.epoch ?? 0) > (other?.epoch ?? 0) ? one : other
 }
 

@@ -31,7 +31,7 @@ export type Download = 'auto' | 'never' | ((offer: DownloadOffer) => boolean | P
 export type Network = 'any' | 'unmetered'
 
 /** A line that may be metered, and whom to tell of a download that waits for its end. */
-interface Line {
+interface Metering {
   readonly connection: Pick<Connection, 'isMetered' | 'whenChanged'>
   readonly announce: (event: MapEvent) => void
 }
@@ -39,7 +39,7 @@ interface Line {
 export class Consent {
   readonly #download: Download
   /** undefined: any will do */
-  readonly #line: Line | undefined
+  readonly #line: Metering | undefined
   #refused: boolean
   /** bytes that a preparation may download: the database may have grown since the app was asked */
   #granted = 0
@@ -48,7 +48,7 @@ export class Consent {
   /** ends the wait for the line, if there is one and it is not metered */
   #look = () => {}
 
-  constructor(download: Download, line?: Line) {
+  constructor(download: Download, line?: Metering) {
     this.#download = download
     this.#line = line
     this.#refused = download === 'never'

@@ -17,7 +17,7 @@ import { subscribe } from '../servers/events.js'
 import { Heard } from '../servers/info.js'
 import type { Agreed } from '../servers/manifests.js'
 import type { Servers } from '../servers/parties.js'
-import type { Publisher } from '../servers/signatures.js'
+import type { Signing } from '../servers/signatures.js'
 import type { Standing } from '../servers/standing.js'
 import { isNews, type Looking, newsIn } from '../servers/target.js'
 import { type Link, linksOf } from '../servers/transport.js'
@@ -32,22 +32,22 @@ export interface Follower {
   follow(looking: Pick<Looking, 'heard'>): Promise<void>
 }
 
-interface Parts {
+interface Listening {
   readonly servers: Servers
   readonly environment: Link['environment'] & Pick<Environment, 'tabs'>
-  readonly publisher: Publisher | undefined
+  readonly signing: Signing | undefined
   readonly stats: { readonly standing: Standing }
 }
 
 /** Follows until `signal` aborts, with one stream of each server for all tabs. After a failure a server's next line tries again; lines come every few seconds. */
 export async function followEvents(
-  { servers, environment, publisher, stats }: Parts,
+  { servers, environment, signing, stats }: Listening,
   follower: Follower,
   signal: AbortSignal,
 ): Promise<void> {
   const links = linksOf(servers, environment, stats.standing)
   // All servers announce the same epoch: who has its turn takes what all have heard, and the second look finds nothing to do.
-  const common = { follower, publisher, turns: new Turns(), heard: new Heard() }
+  const common = { follower, signing, turns: new Turns(), heard: new Heard() }
   await Promise.all(
     links.map(async link => {
       const lines = new Lines(link, common, signal)
@@ -59,7 +59,7 @@ export async function followEvents(
 
 interface Common {
   readonly follower: Follower
-  readonly publisher: Publisher | undefined
+  readonly signing: Signing | undefined
   readonly turns: Turns
   readonly heard: Heard
 }
@@ -121,21 +121,21 @@ class Lines {
     this.#claim = undefined
     const { base, madeAnew } = this.#follower
     if (base === undefined || !this.#isNews(claim) || this.#signal.aborted) return true
-    const { heard, publisher, turns } = this.#common
+    const { heard, signing, turns } = this.#common
     let [isHeard, isInVain] = [false, false]
     try {
       // That server is asked first, so that a false line causes no request to the other; and before its turn, so that it holds up no other's.
       const ask = (link: Link, signal: AbortSignal) => heard.ask(link, signal)
       const info = await askOne([this.#link], {}, this.#signal, ask)
       isHeard = true
-      const news = newsIn(info, base.manifest, publisher)
+      const news = newsIn(info, base.manifest, signing)
       if (news === undefined) return false
       if (news === 'signed') {
         await turns.take(async () => {
           if (this.#isNews(claim) && !this.#signal.aborted) await this.#follower.follow({ heard })
           await heard.take(this.#link)
         })
-        isInVain = publisher === undefined // with a key, servers that lack what is signed are to blame
+        isInVain = signing === undefined // with a key, servers that lack what is signed are to blame
       }
     } catch (error) {
       isInVain = [VersionError, ServersDisagreeError, SignatureError].some(kind => error instanceof kind)

@@ -5,7 +5,7 @@ import { UsageError } from '../base/errors.js'
 import { startInstant } from '../platform/starting.js'
 import { startOneServer } from '../scheme/on-demand.js'
 import type { Greeting } from '../servers/info.js'
-import type { Place } from '../servers/signatures.js'
+import type { EpochId } from '../servers/signatures.js'
 import { Shown } from './shown.js'
 import { type StatelessParts, StatelessSession } from './stateless.js'
 
@@ -59,8 +59,8 @@ export async function oneServerSession(
     const [core, scheme] = await Promise.all([startInstant(environment), startOneServer(environment)])
     const shown = await opening
     const shared = {
-      onShown: (at: Place) => shown?.note(at),
-      remembered: shown?.place,
+      onShown: (at: EpochId) => shown?.note(at),
+      remembered: shown?.at,
       onClosed: async () => await shown?.close(),
     }
     return new StatelessSession({ ...parts, core }, scheme, shared, greeting)

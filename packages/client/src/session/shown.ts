@@ -8,7 +8,7 @@ import { ATTEMPTS, SHOWN_MS } from '../base/constants.js'
 import type { Environment } from '../platform/environment.js'
 import { sleep } from '../servers/ask.js'
 import { type Servers, shownIdentity } from '../servers/parties.js'
-import type { Place } from '../servers/signatures.js'
+import type { EpochId } from '../servers/signatures.js'
 import type { Parts } from '../state/machine.js'
 import { isMoved } from '../store/storage.js'
 import { type StateHead, type StateStore, StateUnreadableError } from '../store/store.js'
@@ -20,39 +20,39 @@ export class Shown {
   readonly #store: StateStore
   readonly #environment: Pick<Environment, 'clock' | 'random'>
   /** where earlier lives have been; undefined: not known */
-  readonly place: Place | undefined
+  readonly at: EpochId | undefined
   #writing: Promise<void> = Promise.resolve()
 
-  private constructor(store: StateStore, environment: Environment, place: Place | undefined) {
+  private constructor(store: StateStore, environment: Environment, at: EpochId | undefined) {
     this.#store = store
     this.#environment = environment
-    this.place = place
+    this.at = at
   }
 
   /** Undefined: the map has no publisher's key, or there is no durable storage, or none in time. */
   static async open(
-    parts: Pick<Parts, 'environment' | 'servers' | 'preference' | 'publisher'>,
+    parts: Pick<Parts, 'environment' | 'servers' | 'preference' | 'signing'>,
   ): Promise<Shown | undefined> {
-    const { environment, servers, preference, publisher } = parts
-    if (publisher === undefined || preference === 'memory') return undefined
+    const { environment, servers, preference, signing } = parts
+    if (signing === undefined || preference === 'memory') return undefined
     const opening = openedBy(environment, servers).catch(() => undefined)
     const opened = await inTime(environment, opening)
     if (opened === undefined) opening.then(late => late?.store.close()).catch(() => {})
-    return opened && new Shown(opened.store, environment, opened.place)
+    return opened && new Shown(opened.store, environment, opened.at)
   }
 
   /** Begins to store that the map has been there. */
-  note({ databaseId, epoch }: Place): void {
+  note({ databaseId, epoch }: EpochId): void {
     this.#writing = this.#writing.then(() => this.#put({ databaseId, epoch })).catch(() => {})
   }
 
-  async #put(place: Place): Promise<void> {
+  async #put(at: EpochId): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       const head = await readable(this.#store)
       if (head !== undefined && head.record.scheme !== SCHEME) return // an app's store that knows no identities has a state there
-      if ((placeIn(head)?.epoch ?? 0) >= place.epoch) return
+      if ((epochIn(head)?.epoch ?? 0) >= at.epoch) return
       const hintId = this.#environment.random(16)
-      const record = { hintId, scheme: SCHEME, parties: [], fenced: [], manifest: encoded(place) }
+      const record = { hintId, scheme: SCHEME, parties: [], fenced: [], manifest: encoded(at) }
       try {
         return await this.#store.begin(record, NOTHING, NOTHING, head?.record.hintId)
       } catch (error) {
@@ -71,7 +71,7 @@ export class Shown {
 async function openedBy(environment: Environment, servers: Servers) {
   const { store } = await environment.openStore(shownIdentity(servers), 'required')
   try {
-    if (store.durable) return { store, place: placeIn(await readable(store)) }
+    if (store.durable) return { store, at: epochIn(await readable(store)) }
   } catch (error) {
     await store.close()
     throw error
@@ -87,12 +87,12 @@ async function readable(store: StateStore): Promise<StateHead | undefined> {
   })
 }
 
-function encoded({ databaseId, epoch }: Place): Uint8Array {
+function encoded({ databaseId, epoch }: EpochId): Uint8Array {
   return new TextEncoder().encode(JSON.stringify([toHex(databaseId), epoch]))
 }
 
 /** Undefined: there is nothing, or nothing that `encoded` has made. */
-function placeIn(head: StateHead | undefined): Place | undefined {
+function epochIn(head: StateHead | undefined): EpochId | undefined {
   if (head === undefined) return undefined
   try {
     const [databaseId, epoch] = JSON.parse(new TextDecoder().decode(head.record.manifest))

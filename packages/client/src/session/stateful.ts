@@ -16,7 +16,7 @@ import {
 import type { Condemnation, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import { Admission } from '../lookup/admission.js'
-import { answerHeld, Lookup, Rounds } from '../lookup/lookup.js'
+import { answerHeld, Rounds, StatefulLookup } from '../lookup/lookup.js'
 import { finishPending } from '../lookup/pending.js'
 import type { Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
@@ -30,9 +30,9 @@ import { apply } from '../state/advancing.js'
 import { readHead } from '../state/head.js'
 import { belongsTo, fenceLinks, type Hint } from '../state/hint.js'
 import { Machine, type Parts, replacedTooOften, tabsName, type Watch } from '../state/machine.js'
-import { type Asked, stepsAfter } from '../state/newest.js'
+import { type How, stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
-import { current, follow } from '../state/restoring.js'
+import { current, currentAgain } from '../state/restoring.js'
 import { sweepRows } from '../state/sweeping.js'
 import { isMoved, type OpenedStore, openStorage } from '../store/storage.js'
 import { isRefusal } from './consent.js'
@@ -139,7 +139,7 @@ export class StatefulSession implements Session {
   }
 
   async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined): Promise<T> {
-    const lookup = new Lookup(this.#machine, this.#admission, question)
+    const lookup = new StatefulLookup(this.#machine, this.#admission, question)
     for (let replaced = 0; ; replaced++) {
       const ending = this.#ending.signal
       const wanted = lookup.begun ? [] : [signal, this.#closing.signal]
@@ -170,12 +170,12 @@ export class StatefulSession implements Session {
     this.#machine.following.lag.assertNone()
   }
 
-  async follow(asked: Asked): Promise<void> {
+  async follow(asked: How): Promise<void> {
     await this.#bring(asked)
   }
 
   /** To the newest epoch; where no update leads on, with a new state. */
-  async #bring(asked: Asked, signal?: AbortSignal): Promise<void> {
+  async #bring(asked: How, signal?: AbortSignal): Promise<void> {
     const done = scoped([signal, this.#closing.signal], async signal => {
       for (let replaced = 0; ; replaced++) {
         try {
@@ -256,7 +256,7 @@ export class StatefulSession implements Session {
     return { stage, manifest: readManifest(head.record.manifest) }
   }
 
-  /** Brings the state in step with the store, then with the servers, and finishes a batch that was left pending (S3). */
+  /** Brings the state in step with the store, then with the servers, and finishes a lookup that was left pending (S3). */
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const machine = this.#machine
     const watch = { progress, signal }
@@ -319,11 +319,11 @@ export class StatefulSession implements Session {
   async #needsNoServer(): Promise<boolean> {
     const { known, parts } = this.#machine
     if (known?.state.kind !== 'held') return false
-    return parts.publisher === undefined || (await this.#machine.hasVouchedFor(known.base))
+    return parts.signing === undefined || (await this.#machine.hasVouchedFor(known.base))
   }
 
   /**
-   * Finishes a pending batch, and has the fence confirm the state (S8). If a server is away, the map opens all the same:
+   * Finishes a pending lookup, and has the fence confirm the state (S8). If a server is away, the map opens all the same:
    * the first lookup tries again before it sends anything else, and the app can call reset().
    */
   async #takeUp(watch: Watch): Promise<void> {
@@ -347,7 +347,7 @@ export class StatefulSession implements Session {
   // ---- following -----------------------------------------------------------------------------------
 
   /** Brings the state to the newest epoch, as far as updates lead. Lookups go on while the servers are asked. */
-  async #followServers(signal: AbortSignal, asked: Asked = {}): Promise<void> {
+  async #followServers(signal: AbortSignal, asked: How = {}): Promise<void> {
     const machine = this.#machine
     const watch = machine.watch(signal)
     for (;;) {
@@ -367,8 +367,8 @@ export class StatefulSession implements Session {
         if (isAll && isThere) return
       } catch (error) {
         if (!(error instanceof OutdatedError)) throw error
-        // Another tab may have followed while that was still possible.
-        const hint = await this.#queue.take(() => follow(machine, watch))
+        // Another tab may have gone on while that was still possible.
+        const hint = await this.#queue.take(() => currentAgain(machine, watch))
         if (equalBytes(hint.base.bytes, base.bytes)) throw error
       }
     }
@@ -384,11 +384,11 @@ export class StatefulSession implements Session {
       return
     }
     const name = tabsName(this.#machine.parts)
-    const followTab = () =>
+    const keepInStep = () =>
       this.#queue
-        .take(() => scoped([signal], signal => follow(this.#machine, this.#machine.watch(signal))))
+        .take(() => scoped([signal], signal => currentAgain(this.#machine, this.#machine.watch(signal))))
         .catch(() => {})
-    const unsubscribe = environment.tabs.subscribe(name, followTab)
+    const unsubscribe = environment.tabs.subscribe(name, keepInStep)
     this.#listening = environment.tabs.elect(name, task, signal).finally(unsubscribe)
   }
 
@@ -433,7 +433,7 @@ export class StatefulSession implements Session {
     await machine.settling
     const mayGoOn = () => this.#closed === undefined && !this.dead
     while (mayGoOn() && !isWaitedFor() && machine.known?.state.step?.() === true) {
-      await machine.parts.environment.pause('behind')
+      await machine.parts.environment.pause('background')
     }
     if (mayGoOn() && machine.checkpointDue) await machine.writeCheckpoint()
     if (mayGoOn() && !isWaitedFor()) await this.#sweep()

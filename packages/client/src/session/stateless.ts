@@ -11,8 +11,8 @@ import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
 import { shuffled } from '../base/random.js'
 import { FetchedBlocks } from '../lookup/blocks.js'
-import { bytesOf, type Exchange, exchange, hasTurned } from '../lookup/exchange.js'
 import { openVerified, type Question } from '../lookup/question.js'
+import { bytesOf, isAhead, type Sending, sendAll } from '../lookup/sending.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import type { Equipment, SchemeContext, StatelessScheme } from '../scheme/scheme.js'
@@ -20,12 +20,12 @@ import { firstOf, isPassing, Pace, sleep, type Try, worstOf } from '../servers/a
 import { type Greeting, greet } from '../servers/info.js'
 import { type Agreed, isSame } from '../servers/manifests.js'
 import { listed, namesOf } from '../servers/parties.js'
-import type { Place } from '../servers/signatures.js'
+import type { EpochId } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import { assertNoFork, findTarget, isNews, Lag, type Looking, type Target } from '../servers/target.js'
 import { type Link, type Links, linksOf } from '../servers/transport.js'
 import type { Parts } from '../state/machine.js'
-import type { Asked as How } from '../state/newest.js'
+import type { How } from '../state/newest.js'
 import { followEvents } from './events.js'
 import type { Session } from './session.js'
 import { Subsets } from './subsets.js'
@@ -33,18 +33,18 @@ import { Subsets } from './subsets.js'
 export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
 
 /** The epoch that a lookup is made at. */
-interface Asked {
+interface Equipped {
   readonly manifest: Manifest
   readonly equipment: Equipment | undefined
 }
 
 /** What a session that it is part of has to do with it. */
-interface Shared {
+interface Owner {
   /** called when a lookup that has sent something has ended, also if it failed, or if the app gave it up */
   readonly onEnded?: () => void
   /** called when it answers from this epoch from now on */
-  readonly onShown?: (at: Place) => void
-  readonly remembered?: Place | undefined
+  readonly onShown?: (at: EpochId) => void
+  readonly remembered?: EpochId | undefined
   /** called when it has closed */
   readonly onClosed?: () => Promise<void>
 }
@@ -53,10 +53,10 @@ export class StatelessSession implements Session {
   readonly #parts: StatelessParts
   readonly #scheme: StatelessScheme
   readonly #onEnded: () => void
-  readonly #onShown: (at: Place) => void
+  readonly #onShown: (at: EpochId) => void
   readonly #onClosed: () => Promise<void>
   /** where an earlier life has been; with a publisher's key the map does not go back behind it */
-  readonly #remembered: Place | undefined
+  readonly #remembered: EpochId | undefined
   readonly #downloads: Links
   readonly #lookups: Links
   readonly #subsets: Subsets
@@ -80,7 +80,7 @@ export class StatelessSession implements Session {
   constructor(
     parts: StatelessParts,
     scheme: StatelessScheme,
-    { onEnded = () => {}, onShown = () => {}, onClosed = async () => {}, remembered }: Shared = {},
+    { onEnded = () => {}, onShown = () => {}, onClosed = async () => {}, remembered }: Owner = {},
     greeting?: Greeting | undefined,
   ) {
     this.#parts = parts
@@ -172,7 +172,7 @@ export class StatelessSession implements Session {
 
   async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined, begin: () => void): Promise<T> {
     this.#assertOpen()
-    const { environment, stats, publisher, core } = this.#parts
+    const { environment, stats, signing, core } = this.#parts
     signal?.throwIfAborted()
     await environment.pause() // the app asks in a task of its own, perhaps right after open()
     signal?.throwIfAborted()
@@ -181,13 +181,13 @@ export class StatelessSession implements Session {
     // From here on the app cannot stop it: a lookup that has begun ends as usual (P5), at whatever epoch.
     for (let attempt = 1; ; attempt++) {
       assertAlive(core)
-      if (publisher?.hasExpired(this.#at!.manifest)) await this.follow()
+      if (signing?.hasExpired(this.#at!.manifest)) await this.follow()
       const at = this.#at!
-      publisher?.checkExpiry(at.manifest)
+      signing?.checkExpiry(at.manifest)
       const { manifest } = at
-      const maxBatch = this.#scheme.maxBatch(core, manifest, this.#lookups.length)
-      const place = { core, manifest, directory: undefined, maxBatch }
-      const numbers = question.blocks(place)
+      const maxQueries = this.#scheme.maxQueries(core, manifest, this.#lookups.length)
+      const epoch = { core, manifest, directory: undefined, maxQueries }
+      const numbers = question.blocks(epoch)
       let sends = false
       try {
         const equipment = await this.#equipment(at)
@@ -198,15 +198,15 @@ export class StatelessSession implements Session {
         }
         // Both steps at one epoch. If servers no longer answer it, the lookup starts again from the first step.
         const directory = numbers && new FetchedBlocks(core, manifest, numbers, await fetch('directory', numbers))
-        const indices = question.indices({ ...place, directory })
+        const indices = question.indices({ ...epoch, directory })
         const bytes = await fetch('records', indices)
-        const records = openVerified(place, indices, bytes)
+        const records = openVerified(epoch, indices, bytes)
         directory?.assertWellFormed()
-        publisher?.checkExpiry(manifest)
+        signing?.checkExpiry(manifest)
         stats.lookedUp(before, environment.clock.now() - start)
-        return question.read(place, records, [])
+        return question.read(epoch, records, [])
       } catch (error) {
-        const isOver = sends ? hasTurned(error, manifest) : isForgotten(error)
+        const isOver = sends ? isAhead(error, manifest) : isForgotten(error)
         if (attempt === ATTEMPTS || !isOver) throw error
         await this.follow()
         if (this.#successor) return await this.#successor.ask(question) // it has begun: the app cannot stop it
@@ -226,7 +226,7 @@ export class StatelessSession implements Session {
     return equipped
   }
 
-  async #fetch(at: Asked, of: InstantOf, indices: Uint32Array): Promise<Uint8Array> {
+  async #fetch(at: Equipped, of: InstantOf, indices: Uint32Array): Promise<Uint8Array> {
     const { manifest } = at
     const { environment, atLeast } = this.#parts
     // Which server gets which request is drawn anew each time.
@@ -247,7 +247,7 @@ export class StatelessSession implements Session {
         // The device may have lost its connection for a moment.
         if (!(error instanceof ServerError)) throw error
         if (round === ATTEMPTS || !failures.every(isPassing)) {
-          throw failures.find(error => hasTurned(error, manifest)) ?? worstOf(failures)
+          throw failures.find(error => isAhead(error, manifest)) ?? worstOf(failures)
         }
       }
       await sleep(environment.clock, BACKOFF_MS)
@@ -257,22 +257,22 @@ export class StatelessSession implements Session {
   }
 
   /** Asks a subset, and notes what has come of it. */
-  #askSubset(links: Links, away: Set<Link>, at: Asked, of: InstantOf, indices: Uint32Array): Try<Uint8Array> {
+  #askSubset(links: Links, away: Set<Link>, at: Equipped, of: InstantOf, indices: Uint32Array): Try<Uint8Array> {
     const waiting = new Set(links)
     // Once one is further on, the subset has no answer at this epoch, and no server that is late is waited for.
-    let [isLate, turned]: [boolean, unknown] = [false, undefined]
+    let [isLate, ahead]: [boolean, unknown] = [false, undefined]
     let refuse: (reason: unknown) => void = () => {}
     const refused = new Promise<never>((_, reject) => {
       refuse = reject
     })
     const giveUp = () => {
-      if (isLate && turned !== undefined) refuse(turned)
+      if (isLate && ahead !== undefined) refuse(ahead)
     }
     const onSettled = (party: number, failure?: unknown) => {
       const link = links[party]!
       // A reply that breaks the protocol is a failure as well.
       if (failure !== undefined) away.add(link)
-      if (hasTurned(failure, at.manifest)) turned = failure
+      if (isAhead(failure, at.manifest)) ahead = failure
       waiting.delete(link)
       giveUp()
     }
@@ -291,7 +291,7 @@ export class StatelessSession implements Session {
         this.#subsets.answered(links)
         return records
       } catch (failure) {
-        const error = failure instanceof TamperedError ? failure : (turned ?? failure)
+        const error = failure instanceof TamperedError ? failure : (ahead ?? failure)
         if (error instanceof TamperedError) {
           const name = this.#subsets.wrong(links)?.server.name
           const names = namesOf(links.map(({ server }) => server))
@@ -309,21 +309,21 @@ export class StatelessSession implements Session {
    */
   #askOf(
     links: Links,
-    { manifest, equipment }: Asked,
+    { manifest, equipment }: Equipped,
     of: InstantOf,
     indices: Uint32Array,
-    how: Pick<Exchange, 'attempts' | 'onSettled'> = {},
+    how: Pick<Sending, 'attempts' | 'onSettled'> = {},
   ): { readonly found: Promise<Uint8Array>; readonly bytes: number } {
     const { stats } = this.#parts
     const names = links.map(({ server }) => server.name)
-    const batch = this.#scheme.begin(this.#context, manifest, names, of, indices, equipment)
+    const requests = this.#scheme.begin(this.#context, manifest, names, of, indices, equipment)
     const onForged = async (party: number) => {
       throw this.#scheme.forged!(names[party]!)
     }
     const asked = async () => {
       try {
-        await exchange({ manifest, batch, links, stats, ...how, onForged })
-        const found = batch.finish()
+        await sendAll({ manifest, requests, links, stats, ...how, onForged })
+        const found = requests.finish()
         if (found !== undefined) return found
         const finds = names.length === 2 ? "; mode 'full' finds out which server it is" : ''
         throw new TamperedError(
@@ -331,10 +331,10 @@ export class StatelessSession implements Session {
           `expected answers from the database, got others from one of ${listed(names.sort())}; warn your user. Asking again is safe${finds}`,
         )
       } finally {
-        batch.free()
+        requests.free()
       }
     }
-    return { found: asked(), bytes: bytesOf(batch) }
+    return { found: asked(), bytes: bytesOf(requests) }
   }
 
   async sync(signal?: AbortSignal): Promise<void> {
@@ -418,18 +418,18 @@ export class StatelessSession implements Session {
 
   /** Where to be; undefined: where it is, because servers that it needs lack what is newer. Throws VersionError if it is nowhere yet. */
   async #look(base: Agreed | undefined, signal: AbortSignal, asked: Partial<Looking> = {}): Promise<Target> {
-    const { core, publisher, servers, stats, environment, atLeast } = this.#parts
+    const { core, signing, servers, stats, environment, atLeast } = this.#parts
     const lag = this.#lag
-    const following = { core, links: this.#downloads, publisher, stats, pause: environment.pause, lag }
+    const following = { core, links: this.#downloads, signing, stats, pause: environment.pause, lag }
     const seen = this.#at?.manifest ?? this.#remembered
     const looking = { needed: atLeast, notBefore: seen?.epoch, ...asked }
     const target = await findTarget(following, base, looking, signal)
     const { at } = target
     if (at === undefined && this.#at === undefined) throw lag.error
     if (at === undefined) return target
-    if (seen !== undefined) publisher?.checkSuccession(seen, at.manifest)
-    if (publisher && this.#at !== undefined) assertNoFork(following, this.#at, at)
-    this.#scheme.maxBatch(core, at.manifest, servers.length) // throws
+    if (seen !== undefined) signing?.checkSuccession(seen, at.manifest)
+    if (signing && this.#at !== undefined) assertNoFork(following, this.#at, at)
+    this.#scheme.maxQueries(core, at.manifest, servers.length) // throws
     return target
   }
 

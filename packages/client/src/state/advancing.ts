@@ -1,5 +1,5 @@
 // Brings a hint to the next epoch (Fig. 6, UpdateHint), in memory and in the store. State, directory, manifest and pending
-// batch change in one transaction, with the journal entry that other tabs replay.
+// lookup change in one transaction, with the journal entry that other tabs replay.
 
 import { ROUNDS } from '../base/constants.js'
 import { ProtocolError } from '../base/errors.js'

@@ -1,5 +1,5 @@
-// Follows the state when another tab has moved it on (S4): replays the effects and updates that tab has stored, and takes
-// over its pending batch. This undoes nothing that a server has seen: what the store refused was never sent.
+// Catches up when another tab has moved the state on (S4): replays the effects and updates that tab has stored, and takes
+// over its pending lookup. This undoes nothing that a server has seen: what the store refused was never sent.
 
 import { equalBytes } from '@keyhush/protocol'
 import { readManifest } from '../servers/manifests.js'
@@ -14,14 +14,14 @@ export class RolledBackError extends Error {
 }
 
 /**
- * Brings `hint` to the head's version. False: it cannot follow, and the state has to be read anew. Throws StateMovedError if
+ * Brings `hint` to the head's version. False: it cannot be brought there, and the state has to be read anew. Throws StateMovedError if
  * the head is no longer the newest, StateUnreadableError, RolledBackError.
  */
 export async function catchUp(store: StateStore, hint: Hint, head: StateHead): Promise<boolean> {
   const { state, version } = hint
   const { hintId, manifest: bytes, signature } = head.record
   if (!equalBytes(hintId, hint.record.hintId) || head.stage !== 'whole') return false
-  // Only the store knows whether its batch was finished meanwhile.
+  // Only the store knows whether its lookup was finished meanwhile.
   if (hint.isPending) return false
   if (head.version < version) {
     if (state.kind === 'held') return false // no server has seen anything that an older state could contradict

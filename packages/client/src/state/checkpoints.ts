@@ -25,7 +25,7 @@ export class Checkpoints {
 
   /**
    * Writes one, at the hint's version. If that fails, the journal just goes on. If another tab has moved the state on, the
-   * next batch is refused.
+   * next lookup is refused.
    */
   async write(store: StateStore, hint: Hint): Promise<void> {
     const { core, record, state, version } = hint

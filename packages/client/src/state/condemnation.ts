@@ -28,7 +28,7 @@ async function store(machine: Machine): Promise<void> {
     await machine.store.condemn(hintId, culprit)
     if (machine.phase === phase) machine.condemn(hintId, culprit, true)
   } catch {
-    // This tab stays condemned, and the next call tries again. Until then the batch stays pending in the store, so a later
+    // This tab stays condemned, and the next call tries again. Until then the lookup stays pending in the store, so a later
     // life of the page sends the same bytes.
   }
 }

@@ -8,7 +8,7 @@ import { withLayout } from '../platform/layout.js'
 import { downloadDirectory } from '../scheme/download.js'
 import type { Preparation, SchemeState, StatefulScheme } from '../scheme/scheme.js'
 import { askAll } from '../servers/ask.js'
-import { Fence, NO_REQUEST, placeOf, register } from '../servers/fence.js'
+import { claimVersion, Fence, NO_REQUEST, register } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
 import { OutdatedError } from '../servers/path.js'
 import type { Link, Links } from '../servers/transport.js'
@@ -105,7 +105,7 @@ export class Draft {
     const fences = knowingFences(this.#scheme, this.#record, this.#machine.fences)
     if (!this.#store.durable && this.#fences.length === 1) return
     const { databaseId } = this.#agreed.manifest
-    const claim = { databaseId, hintId, version: placeOf(0, this.#agreed.manifest), requestHash: NO_REQUEST }
+    const claim = { databaseId, hintId, version: claimVersion(0, this.#agreed.manifest), requestHash: NO_REQUEST }
     const confirmed = fences.map(link => new Fence(link).confirm(claim).catch(() => {}))
     if (confirmed.length > 0) await Promise.race(confirmed)
   }
@@ -283,7 +283,7 @@ export class Draft {
     const { hintId, manifest, signature } = this.#record
     const nothing = { manifest, signature, partial: NOTHING, directory: NOTHING }
     await this.#store.updatePartial(hintId, version, nothing)
-    if (machine.parts.publisher === undefined) await this.#store.discard(hintId).catch(() => {})
+    if (machine.parts.signing === undefined) await this.#store.discard(hintId).catch(() => {})
     await machine.fallBack()
     this.#store = machine.store
     await this.#store.begin(this.#record, NOTHING, NOTHING, undefined)
@@ -323,7 +323,7 @@ export async function begin(machine: Machine, replaces: Uint8Array | undefined, 
     } catch (error) {
       if (!(error instanceof OutdatedError)) throw error
       // With a publisher's key it stays until the next is begun in its place: it holds the newest epoch seen.
-      if (machine.parts.publisher !== undefined) throw new StateMovedError('the half-made hint is outdated')
+      if (machine.parts.signing !== undefined) throw new StateMovedError('the half-made hint is outdated')
       await draft.discard()
       throw error
     }

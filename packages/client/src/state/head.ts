@@ -45,10 +45,10 @@ export async function discard(
   const { hintId } = head.record
   // With a publisher's key, what this map has seen must not be forgotten because servers show an older database or
   // another one. First they have to show a signed manifest that may follow.
-  if (machine.parts.publisher !== undefined && machine.manifest !== undefined) await newest(machine, watch)
+  if (machine.parts.signing !== undefined && machine.manifest !== undefined) await newest(machine, watch)
   // Such a state, and a condemned one, stay until another is begun in their place: if the servers break off, the epoch it
   // had seen, or its condemnation, must not be forgotten.
-  const stays = head.condemned !== undefined || machine.parts.publisher !== undefined
+  const stays = head.condemned !== undefined || machine.parts.signing !== undefined
   if (!stays) await machine.store.discard(hintId)
   machine.parts.announce({ type: 'discarded', reason })
   return stays ? hintId : undefined

@@ -51,9 +51,9 @@ export class Hint {
     return baseOf(this.state, { manifest: this.#manifest, bytes, signature })
   }
 
-  /** Most queries of a batch. */
-  get maxBatch(): number {
-    return this.state.maxBatch?.(this.#manifest) ?? this.#manifest.maxBatch
+  /** Most queries of a lookup. */
+  get maxQueries(): number {
+    return this.state.maxQueries?.(this.#manifest) ?? this.#manifest.maxQueries
   }
 
   /** undefined in a keyless database */
@@ -66,7 +66,7 @@ export class Hint {
     return this.state.version
   }
 
-  /** Whether a batch awaits its answers. */
+  /** Whether a lookup awaits its answers. */
   get isPending(): boolean {
     return this.state.kind === 'asked' && this.state.pending > 0
   }

@@ -1,4 +1,4 @@
-// From memory to the store, around a lookup: the batch before anything is sent (S1), its effect in one step (S2).
+// From memory to the store, around a lookup: the lookup before anything is sent (S1), its effect in one step (S2).
 
 import { StorageError } from '../base/errors.js'
 import { StoreFailure } from '../store/storage.js'
@@ -8,9 +8,9 @@ import type { Machine } from './machine.js'
 import { rowsOf } from './rows.js'
 
 /**
- * Has the pending batch read the rows that judge its replies, before it is stored: a failure here causes no traffic.
+ * Has the pending lookup read the rows that judge its replies, before it is stored: a failure here causes no traffic.
  * Undefined: it needs none. Throws StateMovedError if another tab has written a checkpoint: the state has to be read anew.
- * `own`: the batch was made just now, and is dropped on failure.
+ * `own`: the lookup was made just now, and is dropped on failure.
  */
 export function provide(machine: Machine, hint: Hint, own: boolean): Promise<void> | undefined {
   const { state } = hint
@@ -28,8 +28,8 @@ export function provide(machine: Machine, hint: Hint, own: boolean): Promise<voi
 }
 
 /**
- * Stores the pending batch of a hint. It is durable when this resolves; if this throws, nothing must be sent. `own`: the
- * batch was made just now and has never been stored. Throws StateMovedError if the store refuses it, and drops it then.
+ * Stores the pending lookup of a hint. It is durable when this resolves; if this throws, nothing must be sent. `own`: the
+ * lookup was made just now and has never been stored. Throws StateMovedError if the store refuses it, and drops it then.
  */
 export async function intend(machine: Machine, hint: Hint, own: boolean): Promise<void> {
   const { state, record, version } = hint
@@ -39,12 +39,12 @@ export async function intend(machine: Machine, hint: Hint, own: boolean): Promis
     await machine.store.putPending(record.hintId, version, state.pendingBytes())
   } catch (error) {
     if (!machine.noteFailure(error)) {
-      // Refused: it was not stored, and is not sent. A batch that was stored before may be finished by now.
+      // Refused: it was not stored, and is not sent. A lookup that was stored before may be finished by now.
       if (own) state.withdraw()
       machine.doubt()
       throw error instanceof StateMovedError ? error : new StateMovedError('the state has to be read anew')
     }
-    // It may be stored or not: the store is read anew. A store in memory is offered the same batch again.
+    // It may be stored or not: the store is read anew. A store in memory is offered the same lookup again.
     if (machine.durable) machine.retire()
     throw error
   }
@@ -52,7 +52,7 @@ export async function intend(machine: Machine, hint: Hint, own: boolean): Promis
 
 /**
  * Stores the effect of verified answers. The caller does not wait for it: its records are right in any case. Until the
- * effect is stored, the batch is pending, and a tab that finds it sends the same bytes. The next batch names the next
+ * effect is stored, the lookup is pending, and a tab that finds it sends the same bytes. The next lookup names the next
  * version, so the store refuses it unless the effect was stored before.
  */
 export async function note(machine: Machine, hint: Hint, version: number, effect: Uint8Array): Promise<void> {

@@ -4,9 +4,9 @@
 //                 restoring.ts, draft.ts                    the store has, or may have, moved on
 //        none ────────────────────────────────► live ────────────────────────────────────────────► stale
 //         ▲                                      │ ▲                                                  │ │
-//         │                                      │ └──────────────── catch-up.ts: followed ───────────┘ │
+//         │                                      │ └──────────────── catch-up.ts: in step ────────────┘ │
 //         │  memory and the store                │                                                      │
-//         └──── may differ: retired ◄────────────┴────────── cannot be followed: retired ◄──────────────┘
+//         └──── may differ: retired ◄────────────┴────────── cannot catch up: retired ◄─────────────────┘
 //
 //        live ──► lost         in memory alone: an effect could not be stored, and nothing can be read anew
 //        any  ──► condemned    after a lie or a rollback (S7). Only a new hint in its place ends it: replacing.ts
@@ -26,7 +26,7 @@ import type { RollbackPreference } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
 import { type Apart, identityOf, type Servers } from '../servers/parties.js'
 import type { OutdatedError } from '../servers/path.js'
-import type { Publisher } from '../servers/signatures.js'
+import type { Signing } from '../servers/signatures.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { type Following, Lag } from '../servers/target.js'
 import { type Links, linksOf } from '../servers/transport.js'
@@ -53,7 +53,7 @@ export interface Parts {
   /** how many servers have to answer and agree */
   readonly atLeast: number
   readonly preference: StoragePreference
-  readonly publisher: Publisher | undefined
+  readonly signing: Signing | undefined
   readonly rollback: RollbackPreference
   /** all schemes, by name */
   readonly schemes: ReadonlyMap<string, Scheme>
@@ -277,15 +277,15 @@ export class Machine {
   /** As isVouchedFor, after verifying the stored signature if need be. */
   async hasVouchedFor(base: Agreed): Promise<boolean> {
     if (this.isVouchedFor(base)) return true
-    const holds = (await this.parts.publisher?.hasSigned(base)) === true
+    const holds = (await this.parts.signing?.hasSigned(base)) === true
     if (holds) this.vouchFor(base)
     return holds
   }
 
   /** What is needed to follow the servers. */
   get following(): Following {
-    const { core, publisher, stats, environment } = this.parts
-    return { core, links: this.downloads, publisher, stats, pause: environment.pause, lag: this.#lag }
+    const { core, signing, stats, environment } = this.parts
+    return { core, links: this.downloads, signing, stats, pause: environment.pause, lag: this.#lag }
   }
 
   // ---- schemes ---------------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ export class Machine {
     this.parts.announce({ type: 'storage', storage: 'persistent', reason: 'granted' })
   }
 
-  /** Whether the journal is too long and no batch is pending. */
+  /** Whether the journal is too long and no lookup is pending. */
   get checkpointDue(): boolean {
     const hint = this.#phase.is === 'live' ? this.#phase.hint : undefined
     return hint !== undefined && this.durable && this.checkpoints.isDue(hint) && !hint.isPending

@@ -12,18 +12,18 @@ import { type Step, withLists } from '../servers/update-lists.js'
 import type { Machine, Watch } from './machine.js'
 
 /** How the servers are asked. */
-export type Asked = Pick<Looking, 'heard' | 'patient'>
+export type How = Pick<Looking, 'heard' | 'patient'>
 
 /** The epoch for a new state, signed if a publisher's key was given. */
 export async function newest(machine: Machine, { signal }: Watch): Promise<Agreed> {
-  const { mode, publisher, atLeast } = machine.parts
+  const { mode, signing, atLeast } = machine.parts
   const needed = neededBy(machine, machine.known?.scheme ?? machine.schemeOf(mode))
   const greeting = greet(machine.downloads, machine.parts.environment, signal)
   let { at } = await look(machine, undefined, { needed, ...greeting }, signal)
   const asks = at !== undefined && machine.schemeFor(at.manifest).parties.length > 0
   if (asks && needed < atLeast) ({ at } = await look(machine, undefined, { needed: atLeast }, signal))
   if (at === undefined) throw machine.following.lag.error
-  if (machine.manifest !== undefined) publisher?.checkSuccession(machine.manifest, at.manifest)
+  if (machine.manifest !== undefined) signing?.checkSuccession(machine.manifest, at.manifest)
   machine.show(at)
   return at
 }
@@ -42,16 +42,16 @@ export async function stepsAfter(
   scheme: StatefulScheme,
   base: Base,
   signal: AbortSignal,
-  asked: Asked = {},
+  asked: How = {},
 ): Promise<Steps> {
   const { following } = machine
   for (let attempt = 1; ; attempt++) {
     const { at, holders } = await look(machine, base, { needed: neededBy(machine, scheme), ...asked }, signal)
     if (at === undefined) {
-      if (machine.parts.publisher && !(await machine.hasVouchedFor(base))) throw following.lag.error
+      if (machine.parts.signing && !(await machine.hasVouchedFor(base))) throw following.lag.error
       return { steps: [], isAll: true }
     }
-    if (machine.parts.publisher && (await machine.hasVouchedFor(base))) assertNoFork(following, base, at)
+    if (machine.parts.signing && (await machine.hasVouchedFor(base))) assertNoFork(following, base, at)
     if (await isAhead(machine, scheme, base, at)) {
       machine.show(base)
       return { steps: [], isAll: true }
@@ -60,7 +60,7 @@ export async function stepsAfter(
       const { path, next } = await pathTo(base, at, holders, following, signal)
       machine.vouchFor(base)
       // A copy that went on before its download would be stored without a signature, and not answer offline.
-      const stays = path.length === 0 || (machine.parts.publisher !== undefined && asksNobody(scheme))
+      const stays = path.length === 0 || (machine.parts.signing !== undefined && asksNobody(scheme))
       if (next === 'generation' && stays) throw new OutdatedError('generation')
       const steps = await withLists(path, following, signal)
       machine.show(steps.at(-1)!)
@@ -77,12 +77,12 @@ export async function stepsAfter(
 /** Whether a map at `base` is there already, or further. Throws SignatureError if it must not, and servers show only older epochs. */
 async function isAhead(machine: Machine, scheme: StatefulScheme, base: Agreed, at: Agreed): Promise<boolean> {
   if (isSame(at, base)) return true
-  const { publisher } = machine.parts
+  const { signing } = machine.parts
   const isOlder = at.manifest.epoch < base.manifest.epoch
   if (!isOlder || !equalBytes(at.manifest.databaseId, base.manifest.databaseId)) return false
   // A map that has all records does with the signature that is stored.
-  if (publisher && asksNobody(scheme) && (await machine.hasVouchedFor(base))) publisher.checkExpiry(base.manifest)
-  else publisher?.checkSuccession(base.manifest, at.manifest)
+  if (signing && asksNobody(scheme) && (await machine.hasVouchedFor(base))) signing.checkExpiry(base.manifest)
+  else signing?.checkSuccession(base.manifest, at.manifest)
   return true
 }
 
@@ -99,8 +99,8 @@ async function look(
  * How many servers have to show the epoch of a state. Queries need agreement always: else publisher and one server could make answers fail
  * by key. A map that has all records asks nobody, so one server's is enough that the publisher has signed.
  */
-function neededBy({ parts: { publisher, atLeast } }: Machine, scheme: StatefulScheme | undefined): number {
-  return publisher !== undefined && scheme !== undefined && asksNobody(scheme) ? 1 : atLeast
+function neededBy({ parts: { signing, atLeast } }: Machine, scheme: StatefulScheme | undefined): number {
+  return signing !== undefined && scheme !== undefined && asksNobody(scheme) ? 1 : atLeast
 }
 
 function asksNobody({ parties }: StatefulScheme): boolean {

@@ -1,4 +1,4 @@
-// From the store to memory: follows the stored hint, reads it anew, or makes a new one where there is none. A stored state is
+// From the store to memory: catches up with the stored hint, reads it anew, or makes a new one where there is none. A stored state is
 // used whole or not at all: if its parts do not fit together, that is a StateUnreadableError (S3).
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
@@ -23,7 +23,7 @@ import { type Machine, replacedTooOften, tooManyRestarts, type Watch } from './m
 import { recallVerifier } from './verifier.js'
 
 /**
- * The hint, in step with the store. A batch that was left pending is pending in it. Throws CondemnedError, StorageError,
+ * The hint, in step with the store. A lookup that was left pending is pending in it. Throws CondemnedError, StorageError,
  * and whatever a preparation throws.
  */
 export async function current(machine: Machine, watch: Watch): Promise<Hint> {
@@ -43,8 +43,8 @@ export async function current(machine: Machine, watch: Watch): Promise<Hint> {
   throw tooManyRestarts()
 }
 
-/** Follows what another tab has done. */
-export async function follow(machine: Machine, watch: Watch): Promise<Hint> {
+/** The same, after another tab has moved the state on. */
+export async function currentAgain(machine: Machine, watch: Watch): Promise<Hint> {
   if (machine.durable) machine.doubt()
   return await current(machine, watch)
 }
@@ -169,7 +169,7 @@ async function resume(
   }
 }
 
-/** Reads a whole hint, with its journal and pending batch. Throws StateMovedError if `head` is not the newest. */
+/** Reads a whole hint, with its journal and pending lookup. Throws StateMovedError if `head` is not the newest. */
 async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead): Promise<Hint> {
   const { core, environment } = machine.parts
   const { record, version, pending } = head
@@ -194,7 +194,7 @@ async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead)
     await replay(hint, stored.entries, agreedOn(record))
     if (hint.version !== version) throw unreadable('the journal is not the one that follows the checkpoint')
     if (pending !== undefined) {
-      if (state.kind !== 'asked') throw unreadable('a batch is pending where none can be')
+      if (state.kind !== 'asked') throw unreadable('a lookup is pending where none can be')
       state.resume(pending)
     }
     if (!machine.suits(scheme, state)) throw new UnsuitedError()

@@ -22,9 +22,9 @@ import { equalBytes } from '@keyhush/protocol'
 import { Turns } from '../base/mutex.js'
 import type { Disk, OpenFile } from './disk.js'
 import { asStoreErrors, Closed } from './file/errors.js'
-import { decodeValue, encodeValue, JOURNAL, namesOf, type Value, valueName, writeNew } from './file/files.js'
+import { decodeValue, encodeValue, type FileKind, JOURNAL, namesOf, valueName, writeNew } from './file/files.js'
 import { decodeJournal, encodeJournal, type State } from './file/journal.js'
-import { Rows } from './file/rows.js'
+import { RowFiles } from './file/rows.js'
 import { encodeFrame, type Frame } from './frames.js'
 import * as rules from './rules.js'
 import {
@@ -48,7 +48,7 @@ export class FileStore implements StateStore {
   readonly #disk: Disk
   readonly #unlock: () => Promise<void>
   readonly #turns = new Turns()
-  readonly #rows: Rows
+  readonly #rows: RowFiles
   /** undefined: nothing is stored; an error: it cannot be read */
   #state: State | StateUnreadableError | undefined
   /** the journal, open at its end; undefined if there is none, or an unreadable one */
@@ -58,7 +58,7 @@ export class FileStore implements StateStore {
 
   private constructor(disk: Disk, unlock: () => Promise<void>) {
     this.#disk = disk
-    this.#rows = new Rows(disk)
+    this.#rows = new RowFiles(disk)
     this.#unlock = unlock
   }
 
@@ -342,12 +342,12 @@ export class FileStore implements StateStore {
     })
   }
 
-  async #putValue(hintId: Uint8Array, value: Value, version: number, ...payloads: Uint8Array[]): Promise<void> {
+  async #putValue(hintId: Uint8Array, value: FileKind, version: number, ...payloads: Uint8Array[]): Promise<void> {
     const bytes = encodeValue(hintId, value, version, payloads)
     await this.#putFile(valueName(hintId, value, version), bytes, value !== 'verifier') // which may be lost
   }
 
-  async #value(hintId: Uint8Array, value: Value, version: number): Promise<Uint8Array[]> {
+  async #value(hintId: Uint8Array, value: FileKind, version: number): Promise<Uint8Array[]> {
     return decodeValue(hintId, value, version, await this.#disk.read(valueName(hintId, value, version)))
   }
 

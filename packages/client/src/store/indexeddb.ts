@@ -6,9 +6,9 @@
 // Before a server may see anything, a *strict* transaction has flushed it to the disk. A *relaxed* transaction can be
 // lost to a power failure, but not to a crashed or killed browser. These are relaxed, and this is what is back then:
 //
-//   commit          the pending batch. The same bytes are sent again, and the same answers have the same effect. No later
-//                   batch can have been sent: putting it would have flushed this commit.
-//   advance         the epoch before, with its batch. The update is applied again, and the batch is extended anew. The
+//   commit          the pending lookup. The same bytes are sent again, and the same answers have the same effect. No later
+//                   lookup can have been sent: putting it would have flushed this commit.
+//   advance         the epoch before, with its lookup. The update is applied again, and the lookup is extended anew. The
 //                   first extension was never sent: putPending stores it strictly before that, and flushes this too.
 //   putPartial      fewer partitions; the rest is downloaded again.
 //   putRow          nothing. A checkpoint that names the row is lost with it: transactions are lost from the last one on.
@@ -22,7 +22,7 @@
 import { toHex } from '@keyhush/protocol'
 import { fromRow, isBytes, isSameHead, toRow } from './head.js'
 import { isRival } from './identity.js'
-import { Connection, queue } from './indexeddb/connection.js'
+import { DatabaseConnection, queue } from './indexeddb/connection.js'
 import { SealingKey } from './indexeddb/key.js'
 import { type Reading, ROW, startingWith, type Writing } from './indexeddb/schema.js'
 import { Values } from './indexeddb/values.js'
@@ -81,7 +81,7 @@ export class IndexedDbStore implements StateStore {
   readonly durable = true
   readonly #identity: string
   readonly #values: Values
-  readonly #connection: Connection
+  readonly #connection: DatabaseConnection
   readonly sealingKey: SealingKey
   /** the head that was written last, or should have been: a guess at what is stored */
   #known: rules.StoredHead | undefined
@@ -90,7 +90,7 @@ export class IndexedDbStore implements StateStore {
   constructor(identity: string) {
     this.#identity = identity
     this.#values = new Values(identity)
-    this.#connection = new Connection(() => this.sealingKey.forget())
+    this.#connection = new DatabaseConnection(() => this.sealingKey.forget())
     this.sealingKey = new SealingKey(this.#connection, identity)
   }
 

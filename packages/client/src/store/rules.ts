@@ -79,7 +79,7 @@ export function withPending(
   const whole = usable(head, hintId, 'whole')
   assertVersion(whole, version)
   if (whole.pending !== undefined && !equalBytes(whole.pending, pending)) {
-    throw new StateMovedError('another batch is pending')
+    throw new StateMovedError('another lookup is pending')
   }
   return { ...whole, pending }
 }
@@ -93,7 +93,7 @@ export function committed(
 ): StoredHead {
   const whole = usable(head, hintId, 'whole')
   assertVersion(whole, version)
-  if (whole.pending === undefined) throw new StateMovedError('no batch is pending')
+  if (whole.pending === undefined) throw new StateMovedError('no lookup is pending')
   return { ...whole, pending: undefined, version: version + 1, journalBytes: whole.journalBytes + effectBytes }
 }
 
@@ -105,8 +105,8 @@ export function advanced(
 ): StoredHead {
   const whole = usable(head, hintId, 'whole')
   assertVersion(whole, version)
-  if (whole.pending === undefined && pending !== undefined) throw new StateMovedError('no batch is pending')
-  if (whole.pending !== undefined && pending === undefined) throw new StateMovedError('a batch is pending')
+  if (whole.pending === undefined && pending !== undefined) throw new StateMovedError('no lookup is pending')
+  if (whole.pending !== undefined && pending === undefined) throw new StateMovedError('a lookup is pending')
   return {
     ...whole,
     record: movedTo(whole.record, epoch),

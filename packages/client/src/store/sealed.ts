@@ -1,9 +1,9 @@
-// Encryption at rest, between the client and any other store. Secrets (partial hints, checkpoints, rows, pending batches,
+// Encryption at rest, between the client and any other store. Secrets (partial hints, checkpoints, rows, pending lookups,
 // journal entries) are sealed with AES-256-GCM under a key that the platform keeps and does not export. The head's other
 // fields, manifests, directories and what verifies answers are public and stay readable.
 //
 // Every value is bound to its kind, its hint, its scheme and parties, to the fences that know the hint, and to its version.
-// So an attacker who can write the disk but not use the key cannot move a pending batch to another version, reorder entries,
+// So an attacker who can write the disk but not use the key cannot move a pending lookup to another version, reorder entries,
 // swap values of two hints, exchange the roles, or keep a client from asking the fence: the value does not unseal, and the
 // state is unreadable (S3). The core binds hints to their epoch.
 //
@@ -29,7 +29,7 @@ import {
   type StoredPartial,
 } from './store.js'
 
-type Kind = 'partial' | 'checkpoint' | 'pending' | 'entry'
+type SealedKind = 'partial' | 'checkpoint' | 'pending' | 'entry'
 
 // The stored form: magic; then for each piece its nonce, and its ciphertext with its tag. All pieces but the last have full
 // length; an empty value has one piece. A later form has another magic. layouts.test.ts holds it.
@@ -56,7 +56,7 @@ export class SealedStore implements StateStore {
   readonly #pause: () => Promise<void>
   /** of the hint seen last; values are bound to all of it but the manifest, which alone changes */
   #record: HintRecord | undefined
-  /** resolves when the last entry or pending batch was passed to the store below */
+  /** resolves when the last entry or pending lookup was passed to the store below */
   #begun: Promise<void> = Promise.resolve()
 
   /**
@@ -173,7 +173,7 @@ export class SealedStore implements StateStore {
     return await this.#inOrder(sealing(), sealed => this.#inner.advance(hintId, version, { ...update, ...sealed }))
   }
 
-  /** Entries and pending batches reach the store below in the order of the calls, however long sealing takes. */
+  /** Entries and pending lookups reach the store below in the order of the calls, however long sealing takes. */
   async #inOrder<S, T>(sealing: Promise<S>, write: (sealed: S) => Promise<T>): Promise<T> {
     const before = this.#begun
     let begun = () => {}
@@ -268,11 +268,11 @@ export class SealedStore implements StateStore {
     return await Promise.all(entries.map((entry, i) => this.#open(record, 'entry', from + i, entry)))
   }
 
-  #seal(record: HintRecord, kind: Kind, version: number, value: Uint8Array): Promise<Uint8Array> {
+  #seal(record: HintRecord, kind: SealedKind, version: number, value: Uint8Array): Promise<Uint8Array> {
     return this.#sealed(boundTo(record, kind, version), value)
   }
 
-  #open(record: HintRecord, kind: Kind, version: number, sealed: Uint8Array): Promise<Uint8Array> {
+  #open(record: HintRecord, kind: SealedKind, version: number, sealed: Uint8Array): Promise<Uint8Array> {
     return this.#opened(kind, boundTo(record, kind, version), sealed)
   }
 
@@ -283,7 +283,7 @@ export class SealedStore implements StateStore {
     sealed.set(MAGIC)
     for (let piece = 0, start = MAGIC.length; piece < pieces; piece++) {
       const iv = crypto.getRandomValues(sealed.subarray(start, start + NONCE_BYTES))
-      const parameters = { name: ALGORITHM, iv, additionalData: additionalData(bound, placeOf(sealed, piece)) }
+      const parameters = { name: ALGORITHM, iv, additionalData: additionalData(bound, pieceBindings(sealed, piece)) }
       const plaintext = value.subarray(piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES) as Uint8Array<ArrayBuffer>
       const ciphertext = new Uint8Array(await crypto.subtle.encrypt(parameters, key, plaintext))
       sealed.set(ciphertext, start + NONCE_BYTES)
@@ -293,7 +293,7 @@ export class SealedStore implements StateStore {
     return sealed
   }
 
-  async #opened(kind: Kind | 'row', bound: Bound, sealed: Uint8Array): Promise<Uint8Array> {
+  async #opened(kind: SealedKind | 'row', bound: Bound, sealed: Uint8Array): Promise<Uint8Array> {
     const unreadable = () =>
       new StateUnreadableError(`the stored ${kind} cannot be decrypted: its key is lost, or it was changed`)
     const pieces = piecesOf(sealed)
@@ -309,7 +309,7 @@ export class SealedStore implements StateStore {
         start + NONCE_BYTES,
         start + AROUND_BYTES + PIECE_BYTES,
       ) as Uint8Array<ArrayBuffer>
-      const parameters = { name: ALGORITHM, iv, additionalData: additionalData(bound, placeOf(sealed, piece)) }
+      const parameters = { name: ALGORITHM, iv, additionalData: additionalData(bound, pieceBindings(sealed, piece)) }
       const plaintext = crypto.subtle.decrypt(parameters, key, ciphertext)
       plaintext.catch(() => {}) // once it is waited for
       return plaintext
@@ -334,7 +334,7 @@ function piecesOf(sealed: Uint8Array): number {
 }
 
 /** What each of several pieces is bound to besides: its number, how many there are, and the first one's nonce. */
-function placeOf(sealed: Uint8Array, piece: number): readonly (number | string)[] {
+function pieceBindings(sealed: Uint8Array, piece: number): readonly (number | string)[] {
   const pieces = piecesOf(sealed)
   if (pieces === 1) return []
   return [piece, pieces, piece === 0 ? '' : toHex(sealed.subarray(MAGIC.length, MAGIC.length + NONCE_BYTES))]
@@ -343,7 +343,7 @@ function placeOf(sealed: Uint8Array, piece: number): readonly (number | string)[
 /** What a value is bound to. */
 type Bound = readonly (number | string | readonly string[])[]
 
-function boundTo({ hintId, scheme, parties, fenced }: HintRecord, kind: Kind, version: number): Bound {
+function boundTo({ hintId, scheme, parties, fenced }: HintRecord, kind: SealedKind, version: number): Bound {
   return ['keyhush', kind, version, toHex(hintId), scheme, parties, fenced]
 }
 
@@ -352,6 +352,6 @@ function boundRow(hintId: Uint8Array, name: string): Bound {
 }
 
 /** The additional data of a piece's seal. JSON, because it is unambiguous for strings and numbers. */
-function additionalData(bound: Bound, place: ReturnType<typeof placeOf>): Uint8Array<ArrayBuffer> {
-  return utf8.encode(JSON.stringify([...bound, ...place]))
+function additionalData(bound: Bound, piece: ReturnType<typeof pieceBindings>): Uint8Array<ArrayBuffer> {
+  return utf8.encode(JSON.stringify([...bound, ...piece]))
 }

@@ -6,7 +6,7 @@
 //                             putCheckpoint at any version, putVerifier;  condemn and discard at any time
 //
 // A state follows the database's epochs: updatePartial brings a half-made hint to the next one; advance brings a whole hint
-// there, with its pending batch if it has one. The head's manifest says at which epoch the state is.
+// there, with its pending lookup if it has one. The head's manifest says at which epoch the state is.
 //
 // Every write names the hint's id and its version, which counts what was applied to it. That keeps tabs and crashes from
 // contradicting each other: a caller that names another id or version has not seen the newest state, so the write fails
@@ -64,7 +64,7 @@ export interface StateHead {
   readonly version: number
   /** bytes of entries since the newest checkpoint */
   readonly journalBytes: number
-  /** the batch that leads from `version` to the next, if one is pending */
+  /** the lookup that leads from `version` to the next, if one is pending */
   readonly pending: Uint8Array | undefined
   /** never to be used again; `culprit` is the server that lied, undefined if the state itself was at fault */
   readonly condemned: { readonly culprit: string | undefined } | undefined
@@ -112,7 +112,7 @@ export interface StoredHint extends StoredCheckpoint {
 export interface Advance extends StoredEpoch {
   /** the update's journal entry */
   readonly entry: Uint8Array
-  /** the pending batch, extended; undefined if none is pending */
+  /** the pending lookup, extended; undefined if none is pending */
   readonly pending: Uint8Array | undefined
 }
 
@@ -167,17 +167,17 @@ export interface StateStore {
   complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array, rows?: readonly string[]): Promise<void>
 
   /**
-   * Stores the pending batch that leads from `version` to the next. It is durable when the promise resolves: nothing is
-   * sent before (S1). The same bytes again change nothing. Other bytes while a batch is pending: throws StateMovedError.
+   * Stores the pending lookup that leads from `version` to the next. It is durable when the promise resolves: nothing is
+   * sent before (S1). The same bytes again change nothing. Other bytes while a lookup is pending: throws StateMovedError.
    */
   putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void>
 
-  /** One transaction: the effect of `version` is appended, its pending batch removed, and the version grows by one (S2). */
+  /** One transaction: the effect of `version` is appended, its pending lookup removed, and the version grows by one (S2). */
   commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ readonly journalBytes: number }>
 
   /**
    * One transaction: the update's entry is appended, the manifest becomes the head's, the version grows by one, and the
-   * pending batch is replaced by its extension (S2). Throws StateMovedError if a batch is pending and none is passed, or the
+   * pending lookup is replaced by its extension (S2). Throws StateMovedError if a lookup is pending and none is passed, or the
    * other way round. A power failure may undo this, so the client calls putPending with the same bytes before it sends (S1).
    */
   advance(hintId: Uint8Array, version: number, update: Advance): Promise<{ readonly journalBytes: number }>

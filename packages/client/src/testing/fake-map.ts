@@ -10,7 +10,7 @@ import { CondemnedError, KeyhushError, TamperedError, UsageError } from '../base
 import type { Condemnation, MapEvent, OnEvent } from '../base/events.js'
 import type { OnProgress } from '../base/progress.js'
 import { type Key, keyBytes } from '../lookup/keys.js'
-import type { Place, Question } from '../lookup/question.js'
+import type { AtEpoch, Question } from '../lookup/question.js'
 import { type KeyhushMap, OpenedMap } from '../map.js'
 import { type OptionOf, optionsOf } from '../option-table.js'
 import type { OpenOptions } from '../options.js'
@@ -27,7 +27,7 @@ export interface FakeOptions extends Pick<OpenOptions, Exclude<OptionOf<'fakeMap
   /** The map's mode. Default: `instant`, in which a TamperedError does not condemn the map. After `prepare()` it is `local`. */
   readonly mode?: Mode | undefined
   /** The most keys of one `getMany()`. Default: 16. */
-  readonly maxBatch?: number | undefined
+  readonly maxQueries?: number | undefined
 }
 
 /** A change of the database, in the form that `startServers()` of `@keyhush/server/testing` publishes too. */
@@ -48,7 +48,7 @@ export interface FakeMap extends KeyhushMap {
   announce(event: MapEvent): void
 }
 
-const OWN = ['delayMs', 'failWith', 'maxBatch'] as const satisfies (keyof FakeOptions)[]
+const OWN = ['delayMs', 'failWith', 'maxQueries'] as const satisfies (keyof FakeOptions)[]
 
 /**
  * Makes a map of these keys and values, without servers. Values are text or bytes. It checks its arguments and throws errors as a map of
@@ -124,7 +124,7 @@ class FakeSession implements Session, Awaited {
   condemned: Condemnation | undefined
   failure: KeyhushError | undefined
   readonly #delayMs: number
-  readonly #maxBatch: number
+  readonly #maxQueries: number
   readonly #slots: Slot[]
   readonly #listeners = new Set<OnEvent>()
   readonly #underWay = new Set<Promise<unknown>>()
@@ -133,9 +133,9 @@ class FakeSession implements Session, Awaited {
   #lastLookup: Stats['lastLookup']
 
   constructor(entries: Readonly<Record<string, string | Uint8Array>>, options: FakeOptions & { readonly mode: Mode }) {
-    const { delayMs = 0, maxBatch = 16, failWith, mode } = options
+    const { delayMs = 0, maxQueries = 16, failWith, mode } = options
     this.#delayMs = delayMs
-    this.#maxBatch = maxBatch
+    this.#maxQueries = maxQueries
     this.failure = failWith
     this.#mode = mode
     this.#slots = Object.entries(entries).map(([key, value]) => ({ key: nameOf(key), value: bytesOf(value) }))
@@ -147,7 +147,13 @@ class FakeSession implements Session, Awaited {
 
   get manifest(): Manifest {
     // What is read of one here: by the map, and by questions.
-    const facts = { records: this.#slots.length, keyed: true, maxBatch: this.#maxBatch, generation: 1, recordBytes: 0 }
+    const facts = {
+      records: this.#slots.length,
+      keyed: true,
+      maxQueries: this.#maxQueries,
+      generation: 1,
+      recordBytes: 0,
+    }
     return { ...facts, epoch: this.#epoch } as Manifest
   }
 
@@ -173,15 +179,15 @@ class FakeSession implements Session, Awaited {
   async ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted()
     if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
-    question.indices(this.#place()) // what cannot be asked is refused at once
+    question.indices(this.#atEpoch()) // what cannot be asked is refused at once
     return await this.#run(async () => {
       const start = Date.now()
       await this.#pass()
-      const place = this.#place()
-      const records = Array.from(question.indices(place), index => recordOf(this.#slots[index] ?? EMPTY))
+      const at = this.#atEpoch()
+      const records = Array.from(question.indices(at), index => recordOf(this.#slots[index] ?? EMPTY))
       this.#lookups++
       this.#lastLookup = { bytesUp: 0, bytesDown: 0, ms: Date.now() - start }
-      return question.read(place, records, [])
+      return question.read(at, records, [])
     }, signal)
   }
 
@@ -276,7 +282,7 @@ class FakeSession implements Session, Awaited {
   }
 
   /** Where a question finds its keys: a key is its own fingerprint here. */
-  #place(): Place {
+  #atEpoch(): AtEpoch {
     const core = { fingerprint: (key: Uint8Array) => key } as Partial<Core> as Core
     const index = (fingerprint: Uint8Array) => {
       const key = toHex(fingerprint)

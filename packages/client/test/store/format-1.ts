@@ -11,7 +11,7 @@ export const format1 = {
     '9022210317a11857f9adaff74af61edc.checkpoint.1':
       '636865633c00000001000000000000009fcc0afaf8f45014882f7e8015b42f0b3a4e7af5d209652e7ee89b4d45abc32eadf7e72ed855b21281da5d1ce16e94cedc04bf5d063a68eb5033a3e5789fc74002f1b165',
   },
-  /** the head's row in IndexedDB, without the manifest and the pending batch */
+  /** the head's row in IndexedDB, without the manifest and the pending lookup */
   row: {
     format: 1,
     stage: 'whole',

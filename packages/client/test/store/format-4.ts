@@ -1,5 +1,5 @@
 // A state in stored formats of version 4, in hex: hint 1 of fixtures.ts with a checkpoint of version 1 at epoch 1, an effect, the update
-// to epoch 2, and a batch pending at version 3. Never change it: for another format, add another file.
+// to epoch 2, and a lookup pending at version 3. Never change it: for another format, add another file.
 
 export const format4 = {
   /** the file store's folder */
@@ -21,7 +21,7 @@ export const format4 = {
       '50495273023eec99bd020b873a4f05a0372cac33ffc1e97fe3ebbc417aea0aba5ec9d201282804ff43652613689afca26100a1b2682fea2892c5',
     ],
   },
-  /** the head's row in IndexedDB, without hint id, manifest and pending batch */
+  /** the head's row in IndexedDB, without hint id, manifest and pending lookup */
   row: {
     format: 4,
     stage: 'whole',

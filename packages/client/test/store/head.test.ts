@@ -60,8 +60,8 @@ test.each<[string, object]>([
   ['a version that is no number', { ...toRow(whole), version: '5' }],
   ['a checkpoint of a version to come', toRow({ ...whole, checkpointVersion: 6 })],
   ['a half-made hint with a checkpoint', toRow({ ...partial, checkpointVersion: 1 })],
-  ['a half-made hint with a batch', toRow({ ...partial, pending: bytes('pending', 50) })],
-  ['a batch that is no bytes', { ...toRow(whole), pending: [1, 2] }],
+  ['a half-made hint with a lookup', toRow({ ...partial, pending: bytes('pending', 50) })],
+  ['a lookup that is no bytes', { ...toRow(whole), pending: [1, 2] }],
   ['a culprit that is no name', { ...toRow(whole), condemned: { culprit: 7 } }],
 ])('%s: unreadable', (_, row) => {
   expect(() => fromRow(row)).toThrow(StateUnreadableError)

@@ -19,7 +19,7 @@ export interface Step {
   readonly hint: 'stored' | 'none' | 'another'
   /** added to the stored version */
   readonly ahead: number
-  /** a batch is handed over if one is pending, and the manifest of the version named */
+  /** a lookup is handed over if one is pending, and the manifest of the version named */
   readonly fitting: boolean
   /** tells values apart */
   readonly value: number

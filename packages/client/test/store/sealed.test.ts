@@ -114,13 +114,13 @@ describe('a value moved or exchanged', () => {
     await unreadable(reopened().read())
   })
 
-  test('a pending batch moved to another version', async () => {
+  test('a pending lookup moved to another version', async () => {
     disk.head = head => ({ ...head, version: head.version + 1 })
     await unreadable(reopened().read())
     await expect(reopened().putPending(hintId, 3, bytes('pending 3', 50))).rejects.toThrow()
   })
 
-  test('an effect passed off as the pending batch', async () => {
+  test('an effect passed off as the pending lookup', async () => {
     const { entries } = await disk.readHint(hintId)
     disk.head = head => ({ ...head, version: 2, pending: entries[2] })
     await unreadable(reopened().read())
@@ -177,7 +177,7 @@ describe('a value of several pieces', () => {
 })
 
 describe('across an epoch', () => {
-  test('a batch, an update and an effect of before put in the place of those after', async () => {
+  test('a lookup, an update and an effect of before put in the place of those after', async () => {
     await sealed.complete(hintId, 0, bytes('checkpoint', 60))
     await sealed.putPending(hintId, 0, bytes('pending 0', 50))
     const { pending: before } = (await disk.read())!
@@ -210,7 +210,7 @@ describe('across an epoch', () => {
   })
 })
 
-test('any bit flipped, of a partial hint, checkpoint, entry or pending batch', async () => {
+test('any bit flipped, of a partial hint, checkpoint, entry or pending lookup', async () => {
   const bits = (value: Uint8Array) => Array.from({ length: value.length * 8 }, (_, bit) => bit)
   const { partial } = await disk.readPartial(hintId)
   for (const bit of bits(partial)) {

@@ -105,7 +105,7 @@ export function buildDatabase(core: Core, contents: Contents): Database {
     partitions,
     partitionRecords,
     blockRecords: 1,
-    maxBatch: handle.maxBatch,
+    maxQueries: handle.maxQueries,
     expires: 0,
     directoryBytes: directoryBlob?.length ?? 0,
     updateListBytes: 0,

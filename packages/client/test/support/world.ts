@@ -46,7 +46,7 @@ export interface Setting {
   readonly disk?: MemoryStore
   readonly shown?: MemoryStore
   readonly seed?: number
-  /** false: where its database is so small, or its batches are so large, that columns are alike by chance; or its lives have other disks */
+  /** false: where its database is so small, or its lookups are so large, that columns are alike by chance; or its lives have other disks */
   readonly audited?: boolean
 }
 
@@ -154,7 +154,7 @@ export class World {
     return await this.disk.read()
   }
 
-  /** A lookup that `silent` does not answer: its batch stays pending. */
+  /** A lookup that `silent` does not answer: its lookup stays pending. */
   async interrupt(life: Life, map: KeyhushMap, silent = A): Promise<void> {
     this.network.misbehave[silent] = busy
     expect((await life.failure(map.at(9))).code).toBe('network')
@@ -455,7 +455,7 @@ export class Auditor {
   #check(server: string, body: Uint8Array, before: readonly string[], heads: readonly (StateHead | undefined)[]): void {
     if (before.includes(hex(body))) return // the very same bytes again
     const vectors = body.subarray(40)
-    // S1: what is sent for the first time is in the batch that the disk holds at that moment, and for this server (S5).
+    // S1: what is sent for the first time is in the lookup that the disk holds at that moment, and for this server (S5).
     if (!heads.some(head => head && hex(intended(head, server, vectors.length)) === hex(vectors))) {
       this.faults.push(`${server} was sent something that is not pending for it on the disk`)
     }
@@ -492,10 +492,10 @@ function isExtension(later: Uint8Array, earlier: Uint8Array): boolean {
   return true
 }
 
-/** The vectors that a head's pending batch has for a server: they stand last in it, refresh after retrieve. */
+/** The vectors that a head's pending lookup has for a server: they stand last in it, refresh after retrieve. */
 function intended({ pending, record }: StateHead, server: string, bytes: number): Uint8Array {
   if (pending === undefined) return new Uint8Array()
-  const vectorsEnd = pending.length - 32 - 16 // the batch's name and the checksum
+  const vectorsEnd = pending.length - 32 - 16 // the lookup's name and the checksum
   const end = record.parties.length > 1 && server === record.parties[0] ? vectorsEnd - bytes : vectorsEnd
   return pending.slice(end - bytes, end)
 }

@@ -1,4 +1,4 @@
-// Folding edits into the openings of their rows, in a thread, behind the epochs. Folded openings are as of the newest epoch, and
+// Folding edits into the openings of their rows, in a thread, in the background. Folded openings are as of the newest epoch, and
 // the epoch before is answered from the ones on disk: they are written once a later epoch has come. Until then lists have the edits.
 
 import type { Manifest } from '@keyhush/protocol'

@@ -1,6 +1,6 @@
 // For servers with databases that have Pointproofs, and for `keyhush ceremony`.
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import type { Manifest } from '@keyhush/protocol'
 import type {
   DatasetProofs,
@@ -31,7 +31,7 @@ export async function prove(core: Core, database: Provable, options: ProvingOpti
   const { onProgress } = options
   const { partitions: total } = database.layout
   onProgress?.({ stage: 'checking the ceremony', done: 0, total: 1 })
-  await nextTurn() // shows the progress before this thread is busy for seconds
+  await nextTask() // shows the progress before this thread is busy for seconds
   const setup = await readSetup(core, options)
   const progress = (done: number) => onProgress?.({ stage: 'proving', done, total })
   const proved = await proveDatabase(core, setup, shapeOf(database.layout), database, options, progress)

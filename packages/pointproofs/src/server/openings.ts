@@ -2,7 +2,7 @@
 // epoch and the edits of its records since. An answer applies the edits up to its own epoch, so it is right at every answered epoch.
 // Rows with many edits are folded: their openings are computed anew.
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import {
   encodeAnswerTo,
   grownRowLists,
@@ -19,11 +19,11 @@ import {
   toHex,
 } from '@keyhush/protocol'
 import {
+  type ChangedRows,
   type Dated,
   type Folding,
   type ProvedEpoch,
   type RowProofs,
-  type Rows,
   recordBytesView,
   type Unproved,
 } from '@keyhush/server/proofs'
@@ -173,8 +173,8 @@ export class Openings implements RowProofs, FoldedRows {
     }
   }
 
-  /** Follows a list to `epoch`, which `database` is at. Behind the list stand the rows touched, ascending, 48 bytes each. */
-  async turn(epoch: number, list: Uint8Array, database: DatabaseHandle): Promise<Rows> {
+  /** Applies a list, to `epoch`, which `database` is at. Behind the list stand the rows touched, ascending, 48 bytes each. */
+  async advance(epoch: number, list: Uint8Array, database: DatabaseHandle): Promise<ChangedRows> {
     const { layout: handle } = database
     const { partitions } = handle
     handle.free()
@@ -217,7 +217,7 @@ export class Openings implements RowProofs, FoldedRows {
       const bytes = edits.subarray(n * EDIT_BYTES, (n + some.length) * EDIT_BYTES)
       const places = some.map(row => row - first)
       touched.set(this.proved.prover.follow(touched.subarray(...at), places, bytes), at[0])
-      await nextTurn()
+      await nextTask()
     }
     for (const [n, at] of places.entries()) {
       lists.set(touched.subarray(n * POINTPROOF_BYTES, (n + 1) * POINTPROOF_BYTES), at)

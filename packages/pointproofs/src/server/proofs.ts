@@ -3,7 +3,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import {
   equalBytes,
   type Manifest,
@@ -35,7 +35,7 @@ export async function writeProofs(
   writeProof('transcript', setup.transcript)
   for (let q = 0; q < partitions; q++) {
     writeProof(q, sealed(core, await openings(q)))
-    await nextTurn()
+    await nextTask()
   }
 }
 

@@ -1,6 +1,6 @@
 // What a store's newest epoch is proved with: as it was stored, led on by the update lists since.
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import { equalBytes, partitionBytes, partitionRows, updatedRowLists } from '@keyhush/protocol'
 import { DatasetError, type Dated, recordBytesView, type StoredProofs } from '@keyhush/server/proofs'
 import type { Core } from '@keyhush/wasm'
@@ -22,7 +22,7 @@ export async function resumeProofs(core: Core, stored: StoredProofs): Promise<Op
       if (!commits(proved, newest, rowLists, q, partition)) {
         throw new DatasetError(location, `the rows of partition ${q} are not those of its records`)
       }
-      await nextTurn()
+      await nextTask()
     }
     const rows = await rowsOf(stored)
     opened = new Openings(core, proved, newest, rows, rowLists)

@@ -51,15 +51,15 @@ export interface LayoutHandle {
   /** only with a ClientCore: bytes of an entry of an answer: ℓ′, and with `merkle` (the default) 32·⌈log2 M′⌉ of proof */
   entryBytes(proofs?: Proofs): number
   /** only with a ClientCore: the most queries of a request with this kind of proof (default `merkle`); `limit`: the generation's */
-  batchLimit(limit: number, proofs?: Proofs): number
+  queryLimit(limit: number, proofs?: Proofs): number
   /** only with a ClientCore: the most queries of a request in a generation that begins with this layout, while Q grows */
-  maxBatch(proofs?: Proofs): number
+  maxQueries(proofs?: Proofs): number
   /** bytes of an instant query, for either server */
   readonly instantRequestBytes: number
   /** bytes of the answer to an instant query, from either server */
   readonly instantAnswerBytes: number
   /** the most instant queries of a request */
-  readonly instantMaxBatch: number
+  readonly instantMaxQueries: number
   /**
    * The sizes of lookups with 2 to 8 servers: bytes of a query that is a key or a seed, of one that is a vector, of an answer; the
    * most queries of a request. Throws `index`.

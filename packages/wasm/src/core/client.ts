@@ -51,28 +51,28 @@ export interface HintBuilderHandle extends Lanes {
   free(): void
 }
 
-/** A state with which queries are made, and at most one pending batch of queries. */
+/** A state with which queries are made, and at most one pending lookup. */
 export interface AskedHandle {
   /**
-   * Makes a pending batch for `indices` (1 to the manifest's maxBatch record indices) with 32 bytes of fresh OS entropy. The
-   * state does not change before `recon`. Throws `phase` if a batch is pending already, or the state is used up.
+   * Makes a pending lookup for `indices` (1 to the manifest's maxQueries record indices) with 32 bytes of fresh OS entropy. The
+   * state does not change before `recon`. Throws `phase` if a lookup is pending already, or the state is used up.
    */
   query(indices: Uint32Array, entropy: Uint8Array): void
-  /** number of pending queries; 0 without a pending batch */
+  /** number of pending queries; 0 without a pending lookup */
   readonly pending: number
-  /** the stored form of the pending batch, to be made durable before anything is sent */
+  /** the stored form of the pending lookup, to be made durable before anything is sent */
   pendingBytes(): Uint8Array
-  /** reads a stored batch, which becomes the pending one (after a crash) */
+  /** reads a stored lookup, which becomes the pending one (after a crash) */
   resume(pending: Uint8Array): void
   /**
-   * Drops the pending batch. Only for a batch that was provably neither stored nor sent: dropping any other, and asking
+   * Drops the pending lookup. Only for a lookup that was provably neither stored nor sent: dropping any other, and asking
    * again, reveals its index.
    */
   withdraw(): void
-  /** the name under which the rollback fence knows the pending batch, 32 bytes; the same at every epoch (docs/protocol.md) */
-  batchName(): Uint8Array
+  /** the name under which the rollback fence knows the pending lookup, 32 bytes; the same at every epoch (docs/protocol.md) */
+  pendingName(): Uint8Array
   /**
-   * When all answers are verified: recovers the records (count·ℓ bytes, in query order) and applies the batch. With tags the
+   * When all answers are verified: recovers the records (count·ℓ bytes, in query order) and applies the lookup. With tags the
    * records are checked too. Throws `state`, with nothing changed, if the hint itself is corrupt.
    */
   recon(): Uint8Array
@@ -80,13 +80,13 @@ export interface AskedHandle {
   takeEffect(): Uint8Array
   /** applies the next entry of a journal: an effect or an update */
   replay(entry: Uint8Array): void
-  /** the stored form of the whole state, bound to its manifest's hash (32 bytes); `phase` while a batch is pending */
+  /** the stored form of the whole state, bound to its manifest's hash (32 bytes); `phase` while a lookup is pending */
   checkpoint(binding: Uint8Array): StoredFormHandle
   /** the layout at its epoch */
   readonly layout: LayoutHandle
   /** its random id, 16 bytes */
   readonly hintId: Uint8Array
-  /** number of batches and updates applied since it was made */
+  /** number of lookups and updates applied since it was made */
   readonly version: number
   condemn(): void
   readonly condemned: boolean
@@ -116,7 +116,7 @@ export interface ClientHandle extends AskedHandle {
    */
   judged(role: RoleNumber, answer: Uint8Array, genuine: boolean): boolean
   /**
-   * Brings the hint and its pending batch to the next epoch (Fig. 6, UpdateHint), with 32 bytes of fresh OS entropy. Returns
+   * Brings the hint and its pending lookup to the next epoch (Fig. 6, UpdateHint), with 32 bytes of fresh OS entropy. Returns
    * the journal entry. A hint with tags ignores commitments. If there are more partitions now, `retrieveVectors` and
    * `refreshVectors` are longer: store `pendingBytes` again, together with the entry, before anything is sent.
    */

@@ -2,7 +2,7 @@
 
 import type { EntryProofs, Proofs } from './base.js'
 
-/** What a plan is made for. A lookup is one request to each server, with `batch` queries. All numbers are whole. */
+/** What a plan is made for. A lookup is one request to each server, with `queries` queries. All numbers are whole. */
 export interface Workload {
   /** N */
   readonly records: number
@@ -17,7 +17,7 @@ export interface Workload {
   /** g; without it, the planner's default */
   readonly pack?: number | undefined
   /** queries of a lookup; default 1 */
-  readonly batch?: number | undefined
+  readonly queries?: number | undefined
   /** lookups of one client; default 20 */
   readonly lookupsPerDay?: number | undefined
   /** lookups of hints for one server; default: as for clients */
@@ -77,7 +77,7 @@ export interface Costs {
   readonly dayBytesDown: number
   /** a stored hint, without the client's encryption */
   readonly checkpointBytes: number
-  /** a stored pending batch, without the client's encryption */
+  /** a stored pending lookup, without the client's encryption */
   readonly pendingBytes: number
   /** the journal entry of a lookup, without the client's encryption */
   readonly effectBytes: number
@@ -118,7 +118,7 @@ export interface ModeCosts {
   >
   /** the sum of what is held, with the directory */
   readonly memoryBytes: number
-  /** the most on disk: state, manifest, directory, pending batch, journal */
+  /** the most on disk: state, manifest, directory, pending lookup, journal */
   readonly diskBytes: number
   /** the servers' processors for a lookup; the model is right within a factor of two */
   readonly serverLookupMicros: number
@@ -132,7 +132,7 @@ export interface DirectorySize {
 }
 
 /** The use of an existing database. */
-export type Usage = Pick<Workload, 'batch' | 'lookupsPerDay' | 'hintLookups' | 'servers' | 'changesPerDay'>
+export type Usage = Pick<Workload, 'queries' | 'lookupsPerDay' | 'hintLookups' | 'servers' | 'changesPerDay'>
 
 /** What a database will cost, computed before any of it exists. */
 export interface Plan {

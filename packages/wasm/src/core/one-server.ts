@@ -26,7 +26,7 @@ export interface OneServerSizes {
   /** t: ring elements of an answer */
   readonly outputs: number
   /** the most queries of a request */
-  readonly maxBatch: number
+  readonly maxQueries: number
   /** what a prepared database keeps, in bytes; while it is prepared, its columns once more and 17 MB, and memory does not shrink */
   readonly serverBytes: number
 }
@@ -41,9 +41,9 @@ export interface OneServerQueryHandle {
    */
   expand(): boolean
   /**
-   * The records, ℓ bytes each in query order; undefined: a row of a column was wrong, so hint or answers are forged. Only one answer is
-   * ever decoded: throws `phase` after that. `hint`: its hash is that in the manifest of the queries; the caller has checked it. Throws
-   * `length`, and decodes nothing, if hint or answers are too short or too long.
+   * The records, ℓ bytes each in query order; undefined: a row of a column was wrong, so public hint or answers are forged. Only one
+   * answer is ever decoded: throws `phase` after that. `hint`: the public one, whose hash the caller has compared with that in the
+   * manifest of the queries. Throws `length`, and decodes nothing, if hint or answers are too short or too long.
    */
   decode(hint: Uint8Array, answers: Uint8Array): Uint8Array | undefined
   /** wipes secrets, then frees */
@@ -73,9 +73,9 @@ export interface OneServerHandle {
   put(bytes: Uint8Array): void
   /** does some milliseconds of preparing; returns whether there is more; throws `phase` before all records are put */
   step(): boolean
-  /** what the publisher signs by its hash: the attempt (u32, little-endian), t ring elements, 64 Merkle nodes; throws `phase` */
+  /** the public hint, which the publisher signs by its hash: the attempt (u32, little-endian), t ring elements, 64 Merkle nodes; throws `phase` */
   hint(): Uint8Array
-  /** answers 1 to `maxBatch` queries that lie one after the other; throws `length`, `phase` */
+  /** answers 1 to `maxQueries` queries that lie one after the other; throws `length`, `phase` */
   answer(requests: Uint8Array): Uint8Array
   free(): void
 }

@@ -36,7 +36,7 @@ export interface DatabaseHandle {
   /** the layout at the newest epoch */
   readonly layout: LayoutHandle
   /** the most queries of a request, for the life of the generation */
-  readonly maxBatch: number
+  readonly maxQueries: number
   /** address in WASM memory of the Q·M·ℓ bytes of records, which are zeros at first */
   recordsPointer(): number
   /** bytes of the records at the previous epoch, also while the newest is being written; throws `phase`, `index` */
@@ -218,10 +218,10 @@ export interface Core extends SingleCore, OneServerCore {
   decodeUpdateList(bytes: Uint8Array): UpdateListHandle
   /**
    * An all-zero database. With `tags` it keeps no trees, and answers without proofs only. With `pointproofs` it keeps trees, and
-   * answers suite 6 too, with 48 zero bytes where the caller puts the proof. `maxBatch` is the limit with which its generation
+   * answers suite 6 too, with 48 zero bytes where the caller puts the proof. `maxQueries` is the limit with which its generation
    * began, if this layout is not its first. Refused if no generation with that limit has this layout.
    */
-  newDatabase(layout: LayoutHandle, proofs?: Proofs, maxBatch?: number): DatabaseHandle
+  newDatabase(layout: LayoutHandle, proofs?: Proofs, maxQueries?: number): DatabaseHandle
   /** Begins the next epoch, with a batch of `count` operations. */
   newDraft(database: DatabaseHandle, keyed: boolean, count: number): DraftHandle
   /** Begins the next epoch, with an update list that was made before. Throws `update`. */

@@ -36,13 +36,13 @@ export interface SingleHandle extends AskedHandle {
   rows(): Uint8Array
   /** the name of a row to renew before a checkpoint is written; empty if there is none; `begun`: some were renewed already */
   stale(begun: boolean): Uint8Array
-  /** makes the row that replaces it: its name and the row, to be stored; throws `state` for another row, `phase` if a batch is pending */
+  /** makes the row that replaces it: its name and the row, to be stored; throws `state` for another row, `phase` if a lookup is pending */
   renewed(row: Uint8Array): Uint8Array
-  /** replaces the row by the renewed one, which is stored now; throws `phase`, with nothing changed, while a batch is pending */
+  /** replaces the row by the renewed one, which is stored now; throws `phase`, with nothing changed, while a lookup is pending */
   renew(): void
   /** number of queries of the last `recon` whose records no hint contained: those records are zeros, and the call has failed */
   readonly missed: number
-  /** brings hints and the pending batch to the next epoch; throws `update` if the database outgrows its hints */
+  /** brings hints and the pending lookup to the next epoch; throws `update` if the database outgrows its hints */
   update(list: Uint8Array, after: LayoutHandle): Uint8Array
   /** does a part of the work that an update has left, also a replayed one; returns whether there is more. Calls that need it do it */
   step(): boolean

@@ -21,7 +21,7 @@ type OfInstant =
   | 'partitionBytes'
   | 'instantRequestBytes'
   | 'instantAnswerBytes'
-  | 'instantMaxBatch'
+  | 'instantMaxQueries'
   | 'instantSizes'
   | 'free'
 
@@ -82,13 +82,13 @@ export class Layout implements Pick<LayoutHandle, OfInstant> {
     return keyShape(this).answerBytes
   }
 
-  get instantMaxBatch(): number {
-    return keyShape(this).maxBatch
+  get instantMaxQueries(): number {
+    return keyShape(this).maxQueries
   }
 
   instantSizes(servers: number): Uint32Array {
-    const { seedBytes, queryBytes, answerBytes, maxBatch } = shapeFor(this, servers >>> 0)
-    return Uint32Array.of(seedBytes, queryBytes, answerBytes, maxBatch)
+    const { seedBytes, queryBytes, answerBytes, maxQueries } = shapeFor(this, servers >>> 0)
+    return Uint32Array.of(seedBytes, queryBytes, answerBytes, maxQueries)
   }
 
   /** The stored record's partition, and the offset of its block in the partition. Throws `index`. */

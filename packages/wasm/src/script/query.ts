@@ -26,10 +26,10 @@ export class Query implements InstantQueryHandle {
     expectLength('entropy', entropy, KEY_BYTES)
     const shape = shapeFor(layout, servers)
     const count = indices.length
-    if (count < 1 || count > shape.maxBatch) {
-      throw lengthError('record indices', Math.min(Math.max(count, 1), shape.maxBatch), count)
+    if (count < 1 || count > shape.maxQueries) {
+      throw lengthError('record indices', Math.min(Math.max(count, 1), shape.maxQueries), count)
     }
-    for (const index of indices) layout.locate(index) // refuses the batch before anything is drawn
+    for (const index of indices) layout.locate(index) // refuses the lookup before anything is drawn
     this.#layout = layout
     this.#shape = shape
     this.#indices = indices.slice()

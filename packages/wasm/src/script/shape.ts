@@ -9,8 +9,8 @@ import { DIGEST_BYTES } from './hashes.js'
 const GROUP_BYTES = 256
 const MIN_SHARERS = 3
 const MAX_SERVERS = 8
-const MAX_BATCH = 64
-const BATCH_BYTES = 8 << 20
+const MAX_QUERIES = 64
+const QUERIES_BYTES = 8 << 20
 const REQUEST_BYTES = 1 << 20
 
 /** What the sizes follow from. */
@@ -33,7 +33,7 @@ export interface Shape {
   /** bytes of a query that is a seed; with two servers: a key */
   readonly seedBytes: number
   readonly answerBytes: number
-  readonly maxBatch: number
+  readonly maxQueries: number
 }
 
 function groupsOf({ partitions, partitionBlocks, blockBytes, depth }: Blocks, groupLog: number) {
@@ -48,7 +48,7 @@ export function keyShape(blocks: Blocks): Shape {
   const whole = 32 - Math.clz32(Math.ceil(GROUP_BYTES / blocks.blockBytes) - 1)
   const groups = groupsOf(blocks, Math.min(whole, blocks.depth))
   const queryBytes = keyBytes(domainLog(groups.groups))
-  return { ...groups, queryBytes, seedBytes: queryBytes, maxBatch: batch(BATCH_BYTES / groups.answerBytes) }
+  return { ...groups, queryBytes, seedBytes: queryBytes, maxQueries: fitting(QUERIES_BYTES / groups.answerBytes) }
 }
 
 /** The groups for three to eight servers: the least a for which all requests and answers together are shortest. */
@@ -59,8 +59,8 @@ export function shareShape(blocks: Blocks, servers: number): Shape {
   })
   const bodies = ({ queryBytes, answerBytes }: (typeof shapes)[number]) => queryBytes + servers * answerBytes
   const best = shapes.reduce((best, shape) => (bodies(shape) < bodies(best) ? shape : best))
-  const maxBatch = batch(Math.min(BATCH_BYTES / best.answerBytes, REQUEST_BYTES / best.queryBytes))
-  return { ...best, seedBytes: KEY_BYTES, maxBatch }
+  const maxQueries = fitting(Math.min(QUERIES_BYTES / best.answerBytes, REQUEST_BYTES / best.queryBytes))
+  return { ...best, seedBytes: KEY_BYTES, maxQueries }
 }
 
 /** The groups for a number of servers. Throws `index`. */
@@ -70,6 +70,6 @@ export function shapeFor(blocks: Blocks, servers: number): Shape {
   return shareShape(blocks, servers)
 }
 
-function batch(most: number): number {
-  return Math.min(Math.max(Math.floor(most), 1), MAX_BATCH)
+function fitting(most: number): number {
+  return Math.min(Math.max(Math.floor(most), 1), MAX_QUERIES)
 }

@@ -51,8 +51,8 @@ const CHUNK_END_AND_ROOT: u8 = 1 << 1 | 1 << 3;
 fn nodes(children: &[[u8; 2 * DIGEST_BYTES]], parents: &mut [u8]) {
     let platform = Platform::detect();
     let key = words_from_le_bytes_32(&keys().node);
-    let batches = children.chunks(MAX_SIMD_DEGREE).zip(parents.chunks_mut(MAX_SIMD_DEGREE * DIGEST_BYTES));
-    for (children, parents) in batches {
+    let groups = children.chunks(MAX_SIMD_DEGREE).zip(parents.chunks_mut(MAX_SIMD_DEGREE * DIGEST_BYTES));
+    for (children, parents) in groups {
         let mut inputs = [&[0; 2 * DIGEST_BYTES]; MAX_SIMD_DEGREE];
         for (input, pair) in inputs.iter_mut().zip(children) {
             *input = pair;
@@ -318,12 +318,12 @@ mod tests {
     proptest! {
         // The update of another implementation left stale nodes.
         #[test]
-        fn updates_equal_rebuilding(records in 1usize..40, batches in prop::collection::vec(prop::collection::btree_map(0usize..40, any::<[u8; 4]>(), 0..20), 0..3)) {
+        fn updates_equal_rebuilding(records in 1usize..40, updates in prop::collection::vec(prop::collection::btree_map(0usize..40, any::<[u8; 4]>(), 0..20), 0..3)) {
             let layout = layout(records, 4);
             let mut partition = bytes(records * 4);
             let mut updated = tree(&layout, &partition);
-            for batch in batches {
-                let changes = || batch.iter().map(|(offset, record)| (*offset, record.as_slice())).take_while(|(offset, _)| *offset < records);
+            for update in updates {
+                let changes = || update.iter().map(|(offset, record)| (*offset, record.as_slice())).take_while(|(offset, _)| *offset < records);
                 for (offset, record) in changes() {
                     partition[offset * 4..][..4].copy_from_slice(record);
                 }

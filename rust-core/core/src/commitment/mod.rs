@@ -192,9 +192,9 @@ impl Proofs {
             }
     }
 
-    /// The most queries of a request. `limit` is the generation's batch limit.
+    /// The most queries of a request. `limit` is the generation's query limit.
     #[must_use]
-    pub fn max_batch(self, layout: &Layout, limit: usize) -> usize {
+    pub fn max_queries(self, layout: &Layout, limit: usize) -> usize {
         match self {
             Proofs::Openings | Proofs::Tags => limit,
             Proofs::Packaged(kind) => limit.min((kind.max_entries / layout.partitions()).max(1)),

@@ -72,7 +72,7 @@ pub struct Costs {
     pub day_bytes_down: u64,
     /// a stored hint
     pub checkpoint_bytes: u64,
-    /// a stored pending batch
+    /// a stored pending lookup
     pub pending_bytes: u64,
     /// the journal entry of a lookup
     pub effect_bytes: u64,
@@ -96,19 +96,19 @@ impl Costs {
                 .map(|number| number as u64);
         let [partition_bytes, database_bytes] =
             [layout.partition_bytes(), layout.database_bytes()].map(|number| number as u64);
-        let Workload { batch, changes_per_day: changes, lookups_per_day: lookups, .. } = *workload;
+        let Workload { queries, changes_per_day: changes, lookups_per_day: lookups, .. } = *workload;
         let [entry_bytes, auxiliary_bytes] =
             [proofs.entry_bytes::<Merkle>(layout), Merkle::auxiliary_bytes(layout)].map(|number| number as u64);
 
         let entries = SERVERS * partitions;
         let (tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes) = match proofs {
             Proofs::Openings => {
-                (0, 0, partitions * auxiliary_bytes, batch * entries * Merkle::hashes_of_entry(layout) as u64)
+                (0, 0, partitions * auxiliary_bytes, queries * entries * Merkle::hashes_of_entry(layout) as u64)
             }
             // The recovered block of each query is checked too.
-            Proofs::Tags => (TAG_BYTES as u64 * slots, TAG_BYTES as u64, 0, batch * (entries + 1)),
+            Proofs::Tags => (TAG_BYTES as u64 * slots, TAG_BYTES as u64, 0, queries * (entries + 1)),
             Proofs::Packaged(kind) => {
-                (0, KIND_BYTES, partitions * auxiliary_bytes + kind.opening_bytes * slots, batch * entries)
+                (0, KIND_BYTES, partitions * auxiliary_bytes + kind.opening_bytes * slots, queries * entries)
             }
         };
         let (verifier_bytes, manifest_more, touched_bytes) = match proofs {
@@ -125,8 +125,8 @@ impl Costs {
         let manifest_bytes = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions + manifest_more;
         let offline_bytes = SERVERS * manifest_bytes + directory_bytes + database_bytes + verifier_bytes;
 
-        let lookup_bytes_up = SERVERS * (MESSAGE_HEADER_BYTES + OFFSET_BYTES * partitions * batch);
-        let answer_bytes = proofs.answer_bytes::<Merkle>(layout, 0) as u64 + batch * partitions * entry_bytes;
+        let lookup_bytes_up = SERVERS * (MESSAGE_HEADER_BYTES + OFFSET_BYTES * partitions * queries);
+        let answer_bytes = proofs.answer_bytes::<Merkle>(layout, 0) as u64 + queries * partitions * entry_bytes;
         let lookup_bytes_down = SERVERS * (MESSAGE_HEADER_BYTES + answer_bytes);
         let changing = u64::from(changes > 0);
         let (fence_bytes_up, fence_bytes_down) = (changing * FENCE_REQUEST_BYTES, changing * FENCE_REPLY_BYTES);
@@ -136,8 +136,8 @@ impl Costs {
         let update_bytes = update_list_bytes.saturating_add(changing * SERVERS * manifest_bytes);
 
         let query_bytes = 4 + OFFSET_BYTES; // index or partition, and column
-        let batch_form_bytes = |each: u64| FRAME_BYTES + LAYOUT_BYTES + COUNT_BYTES + batch * (query_bytes + each);
-        let effect_bytes = batch_form_bytes(partitions * (OFFSET_BYTES + block_bytes));
+        let lookup_form_bytes = |each: u64| FRAME_BYTES + LAYOUT_BYTES + COUNT_BYTES + queries * (query_bytes + each);
+        let effect_bytes = lookup_form_bytes(partitions * (OFFSET_BYTES + block_bytes));
         let journal_bytes = journal_limit(partition_bytes + permutation_bytes + tag_bytes) + effect_bytes;
 
         let content_bytes =
@@ -175,7 +175,7 @@ impl Costs {
                 + partition_bytes
                 + tag_key_bytes
                 + tag_bytes,
-            pending_bytes: batch_form_bytes(3 * OFFSET_BYTES * partitions) + NAME_BYTES as u64,
+            pending_bytes: lookup_form_bytes(3 * OFFSET_BYTES * partitions) + NAME_BYTES as u64,
             effect_bytes,
             journal_bytes,
             tree_bytes,

@@ -138,7 +138,7 @@ pub struct ModeCosts {
     pub day_bytes: u64,
     /// in memory
     pub held: Held,
-    /// the most on disk: the stored state with manifest and directory, a pending batch, and the journal
+    /// the most on disk: the stored state with manifest and directory, a pending lookup, and the journal
     pub disk_bytes: u64,
     /// the servers' processors for a lookup, by the model of [`Speeds`]
     pub server_lookup_micros: u64,
@@ -184,7 +184,7 @@ impl Speeds {
 }
 
 /// The costs of each mode under a layout: the whole database, instant lookups, a hint with each kind of proof, and hints for one
-/// server, if it can answer them. Rows with kinds of proof that are not in `proofs` are left out. The workload's batch,
+/// server, if it can answer them. Rows with kinds of proof that are not in `proofs` are left out. The workload's queries,
 /// lookups and changes a day, and lookups of hints for one server count; its connection does not.
 #[must_use]
 pub fn modes(layout: &Layout, directory: &DirectorySize, proofs: &[Proofs], workload: &Workload) -> Vec<ModeCosts> {
@@ -235,14 +235,14 @@ fn keeping_all(merkle: &Costs, workload: &Workload) -> ModeCosts {
 
 /// The client keeps nothing. For a key it first looks up a block of the directory.
 fn instantly(layout: &Layout, directory: &DirectorySize, merkle: &Costs, workload: &Workload) -> ModeCosts {
-    let Workload { batch, lookups_per_day, changes_per_day, servers, .. } = *workload;
+    let Workload { queries, lookups_per_day, changes_per_day, servers, .. } = *workload;
     let (mut up, mut down, mut micros) = (0, 0, 0);
     for asked in directory.blocks.iter().chain([layout]) {
         let [requests, answer] = instant::lookup_bytes(asked, servers as usize).map(|bytes| bytes as u64);
         let sharing = if servers == SERVERS { 0 } else { SHARING_BYTES };
-        up += servers * (MESSAGE_HEADER_BYTES + sharing) + batch * requests;
-        down += servers * (MESSAGE_HEADER_BYTES + batch * answer);
-        micros += servers * batch * Speeds::instant(asked);
+        up += servers * (MESSAGE_HEADER_BYTES + sharing) + queries * requests;
+        down += servers * (MESSAGE_HEADER_BYTES + queries * answer);
+        micros += servers * queries * Speeds::instant(asked);
     }
     let manifests = servers * merkle.manifest_bytes;
     let update_bytes = if changes_per_day > 0 { manifests } else { 0 };
@@ -263,7 +263,7 @@ fn instantly(layout: &Layout, directory: &DirectorySize, merkle: &Costs, workloa
 /// Each lookup uses up a backup. When all are used, the client downloads the database again.
 fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCosts> {
     let geometry = Geometry::of(layout).ok()?;
-    let Workload { batch, lookups_per_day, changes_per_day, .. } = *workload;
+    let Workload { queries, lookups_per_day, changes_per_day, .. } = *workload;
     let hint_lookups = workload.hint_lookups.unwrap_or(lookups(layout) as u64).clamp(1, MAX_LOOKUPS as u64);
     let [record_bytes, hints, stripes, query_bytes, answer_bytes] = [
         geometry.record_bytes(),
@@ -302,15 +302,15 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
             (TAG_BYTES * layout.slots()) as u64
         };
     let row_bytes = if geometry.keeps_rows() { stripes * geometry.row_bytes() as u64 } else { 0 };
-    let batch_form_bytes = |each: u64| FRAME_BYTES + LAYOUT_BYTES + COUNT_BYTES + batch * each;
-    let pending_bytes = batch_form_bytes(13 + query_bytes) + NAME_BYTES as u64;
-    let effect_bytes = batch_form_bytes(20 + record_bytes);
-    let (up, down) = (MESSAGE_HEADER_BYTES + batch * query_bytes, MESSAGE_HEADER_BYTES + batch * answer_bytes);
+    let lookup_form_bytes = |each: u64| FRAME_BYTES + LAYOUT_BYTES + COUNT_BYTES + queries * each;
+    let pending_bytes = lookup_form_bytes(13 + query_bytes) + NAME_BYTES as u64;
+    let effect_bytes = lookup_form_bytes(20 + record_bytes);
+    let (up, down) = (MESSAGE_HEADER_BYTES + queries * query_bytes, MESSAGE_HEADER_BYTES + queries * answer_bytes);
     let fence_bytes = merkle.fence_bytes_up + merkle.fence_bytes_down;
     let manifests = if changes_per_day > 0 { merkle.manifest_bytes } else { 0 };
     // A day's part of the next download.
-    let queries = lookups_per_day.saturating_mul(batch);
-    let again_bytes = u128::from(merkle.database_bytes) * u128::from(queries) / u128::from(hint_lookups);
+    let queries_per_day = lookups_per_day.saturating_mul(queries);
+    let again_bytes = u128::from(merkle.database_bytes) * u128::from(queries_per_day) / u128::from(hint_lookups);
     Some(ModeCosts {
         mode: Mode::Single,
         proofs: None,
@@ -331,12 +331,12 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
             + pending_bytes
             + journal_limit(held.hints + held.tags)
             + effect_bytes,
-        server_lookup_micros: batch * stripes * Speeds::STRIPE / 1000,
+        server_lookup_micros: queries * stripes * Speeds::STRIPE / 1000,
     })
 }
 
 fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
-    let entries = workload.batch * layout.partitions() as u64;
+    let entries = workload.queries * layout.partitions() as u64;
     let together = match proofs {
         Proofs::Openings | Proofs::Tags => 0,
         Proofs::Packaged(kind) => entries * kind.entry_nanos / 1000,

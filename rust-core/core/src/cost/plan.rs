@@ -30,7 +30,7 @@ impl Plan {
     /// Plans a database for a workload.
     ///
     /// # Errors
-    /// [`Error::Layout`] if there is no such database, a request cannot have such a batch, or a connection has no speed.
+    /// [`Error::Layout`] if there is no such database, a request cannot have so many queries, or a connection has no speed.
     pub fn new(workload: &Workload) -> Result<Self, Error> {
         if workload.value_bytes > MAX_RECORD_BYTES as u64 {
             return Err(Error::Layout(format!(
@@ -44,9 +44,9 @@ impl Plan {
         let Workload { records, partitions, .. } = *workload;
         let record_bytes = workload.record_bytes();
         let layout = Layout::plan_packed(records, record_bytes, partitions, workload.pack)?;
-        let most = layout.max_batch(Proofs::Openings.entry_bytes::<Merkle>(&layout)) as u64;
-        if !(1..=most).contains(&workload.batch) {
-            return Err(Error::Layout(format!("a batch has 1 to {most} queries, got {}", workload.batch)));
+        let most = layout.max_queries(Proofs::Openings.entry_bytes::<Merkle>(&layout)) as u64;
+        if !(1..=most).contains(&workload.queries) {
+            return Err(Error::Layout(format!("a lookup has 1 to {most} queries, got {}", workload.queries)));
         }
         let directory = if workload.keyed { DirectorySize::expected(&layout) } else { DirectorySize::default() };
         let [merkle, tags] =

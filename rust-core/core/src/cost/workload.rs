@@ -9,7 +9,7 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
 /// Records of a block (g), unless the publisher says otherwise.
 pub const DEFAULT_PACK: u64 = 1;
 
-/// What a plan is made for. A lookup is one request to each server, with `batch` queries.
+/// What a plan is made for. A lookup is one request to each server, with `queries` queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {
     /// N
@@ -25,7 +25,7 @@ pub struct Workload {
     /// g
     pub pack: u64,
     /// queries of a lookup
-    pub batch: u64,
+    pub queries: u64,
     /// lookups of one client
     pub lookups_per_day: u64,
     /// lookups of hints that run out, unless the default is meant
@@ -54,7 +54,7 @@ impl Workload {
             variable: false,
             partitions: None,
             pack: DEFAULT_PACK,
-            batch: 1,
+            queries: 1,
             lookups_per_day: 20,
             hint_lookups: None,
             servers: SERVERS,

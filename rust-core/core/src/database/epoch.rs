@@ -185,7 +185,7 @@ fn failed(batch: &(impl Operations + ?Sized), error: Error) -> Refused {
     Refused { operation: batch.count(), reason: Reason::Failed(error) }
 }
 
-/// The layout with room for `records`. M stays. Q grows if it must; the generation's batch limit bounds it.
+/// The layout with room for `records`. M stays. Q grows if it must; the generation's query limit bounds it.
 fn grown<C: VectorCommitment>(database: &Database<C>, records: usize) -> Result<Layout, Error> {
     let before = database.layout();
     let partitions = before.partitions().max(records.div_ceil(before.stored().partition_records));

@@ -28,8 +28,8 @@ pub enum At {
 /// A server's database. Records are zero at first. Write them, then commit every partition.
 pub struct Database<C> {
     pub(super) layout: Layout,
-    /// the generation's batch limit
-    max_batch: usize,
+    /// the generation's query limit
+    max_queries: usize,
     /// whether it keeps the data that opens commitments; without it answers can only be checked by tags
     pub(super) openings: bool,
     /// the kind of proof that the caller appends to answers
@@ -107,12 +107,12 @@ impl<C: VectorCommitment> Database<C> {
         }
     }
 
-    /// Sets the batch limit of its generation, which may have begun with fewer partitions.
+    /// Sets the query limit of its generation, which may have begun with fewer partitions.
     ///
     /// # Errors
     /// [`Error::Layout`] if a generation with that limit cannot have this layout.
-    pub fn with_max_batch(mut self, max_batch: usize) -> Result<Self, Error> {
-        self.max_batch = max_batch;
+    pub fn with_max_queries(mut self, max_queries: usize) -> Result<Self, Error> {
+        self.max_queries = max_queries;
         self.check_carried(&self.layout)?;
         Ok(self)
     }
@@ -124,24 +124,24 @@ impl<C: VectorCommitment> Database<C> {
         self
     }
 
-    /// The generation's batch limit: most queries of a request. Updates do not change it.
+    /// The generation's query limit: most queries of a request. Updates do not change it.
     #[must_use]
-    pub fn max_batch(&self) -> usize {
-        self.max_batch
+    pub fn max_queries(&self) -> usize {
+        self.max_queries
     }
 
     /// [`Error::Layout`] unless this generation may have `layout` in a later epoch.
     pub(crate) fn check_carried(&self, layout: &Layout) -> Result<(), Error> {
         let proofs = if self.openings { Proofs::Openings } else { Proofs::Tags };
-        // A pending batch must be answerable under every later layout.
+        // A pending lookup must be answerable under every later layout.
         let proved = self.packaged.is_none_or(|kind| {
-            let most = |layout| Proofs::Packaged(kind).max_batch(layout, self.max_batch);
+            let most = |layout| Proofs::Packaged(kind).max_queries(layout, self.max_queries);
             most(layout) == most(&self.layout)
         });
-        if proved && layout.carries(self.max_batch, proofs.entry_bytes::<C>(layout)) {
+        if proved && layout.carries(self.max_queries, proofs.entry_bytes::<C>(layout)) {
             return Ok(());
         }
-        let (q, most) = (layout.partitions(), self.max_batch);
+        let (q, most) = (layout.partitions(), self.max_queries);
         Err(Error::Layout(format!(
             "answers to {most} queries over {q} partitions are too long; begin a new generation"
         )))
@@ -160,7 +160,7 @@ impl<C: VectorCommitment> Database<C> {
         let proofs = if openings { Proofs::Openings } else { Proofs::Tags };
         Ok(Database {
             layout,
-            max_batch: layout.max_batch(proofs.entry_bytes::<C>(&layout)),
+            max_queries: layout.max_queries(proofs.entry_bytes::<C>(&layout)),
             openings,
             packaged: None,
             records,

@@ -5,8 +5,8 @@ use keyhush_kernels::scan::Shape;
 use crate::error::Error;
 use crate::layout::Layout;
 
-pub(super) const MAX_BATCH: usize = 64;
-pub(super) const BATCH_BYTES_TARGET: usize = 8 << 20;
+pub(super) const MAX_QUERIES: usize = 64;
+pub(super) const ANSWER_BYTES_TARGET: usize = 8 << 20;
 
 /// The groups of 2^a records.
 pub(super) fn grouped(layout: &Layout, group_log: u32) -> Shape {

@@ -19,7 +19,7 @@ pub mod query;
 pub mod recon;
 pub mod vectors;
 
-use groups::{BATCH_BYTES_TARGET, MAX_BATCH, grouped, split};
+use groups::{ANSWER_BYTES_TARGET, MAX_QUERIES, grouped, split};
 use keyhush_kernels::scan::{NODE_BYTES, Shape};
 
 use crate::error::Error;
@@ -69,16 +69,16 @@ pub(crate) fn tree_bytes_read(layout: &Layout) -> u64 {
 
 /// The most queries of a request.
 #[must_use]
-pub fn max_batch(layout: &Layout) -> usize {
-    (BATCH_BYTES_TARGET / answer_bytes(layout)).clamp(1, MAX_BATCH)
+pub fn max_queries(layout: &Layout) -> usize {
+    (ANSWER_BYTES_TARGET / answer_bytes(layout)).clamp(1, MAX_QUERIES)
 }
 
 /// Splits a request's body into its queries.
 ///
 /// # Errors
-/// [`Error::Length`] unless the body is 1 to [`max_batch`] queries.
+/// [`Error::Length`] unless the body is 1 to [`max_queries`] queries.
 pub fn queries<'b>(layout: &Layout, body: &'b [u8]) -> Result<std::slice::ChunksExact<'b, u8>, Error> {
-    split(body, request_bytes(layout), max_batch(layout))
+    split(body, request_bytes(layout), max_queries(layout))
 }
 
 #[cfg(test)]
@@ -106,9 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_ends_where_its_answers_would_be_too_long() {
-        let of =
-            |record_bytes, partition_records| max_batch(&Layout::new(1, record_bytes, 16, partition_records).unwrap());
+    fn a_lookup_ends_where_its_answers_would_be_too_long() {
+        let of = |record_bytes, partition_records| {
+            max_queries(&Layout::new(1, record_bytes, 16, partition_records).unwrap())
+        };
         assert_eq!((of(32, 65_536), of(65_536, 128)), (64, 64));
         let layout = Layout::new(1, 32, 16, 65_536).unwrap();
         let bytes = request_bytes(&layout);

@@ -5,7 +5,7 @@
 //! pass, the pass fails, and the server answers the queries in another one.
 
 use keyhush_kernels::dpf::{Key, domain_log, key_bytes};
-use keyhush_kernels::scan::{MAX_QUERIES, Overwritten, Scratch, Shape};
+use keyhush_kernels::scan::{Overwritten, PASS_QUERIES, Scratch, Shape};
 
 use super::groups::grouped;
 use super::shape;
@@ -17,7 +17,7 @@ use crate::error::{Error, expect_length};
 use crate::layout::Layout;
 
 /// The u32 words of a [`Pass::descriptor`].
-pub const DESCRIPTOR_WORDS: usize = 20 + 3 * MAX_QUERIES;
+pub const DESCRIPTOR_WORDS: usize = 20 + 3 * PASS_QUERIES;
 
 /// Up to eight queries that are being answered. All have groups of the same size.
 pub struct Pass {
@@ -84,8 +84,8 @@ impl Pass {
         queries: impl ExactSizeIterator<Item = Result<(Shape, Query), Error>>,
     ) -> Result<Self, Error> {
         database.expect_openings()?;
-        if !(1..=MAX_QUERIES).contains(&queries.len()) {
-            return Err(Error::Index { what: "number of queries in a pass", bound: MAX_QUERIES as u64 + 1 });
+        if !(1..=PASS_QUERIES).contains(&queries.len()) {
+            return Err(Error::Index { what: "number of queries in a pass", bound: PASS_QUERIES as u64 + 1 });
         }
         let (shapes, queries): (Vec<Shape>, Vec<Query>) =
             queries.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip();
@@ -244,7 +244,7 @@ impl Pass {
 /// Checks the queries of a body. A server does so before it lets them wait for a pass with others.
 ///
 /// # Errors
-/// [`Error::Length`] unless these are 1 to [`super::max_batch`] queries; [`Error::Query`] if one is malformed.
+/// [`Error::Length`] unless these are 1 to [`super::max_queries`] queries; [`Error::Query`] if one is malformed.
 pub fn check(layout: &Layout, body: &[u8]) -> Result<(), Error> {
     let groups = shape(layout).groups();
     super::queries(layout, body)?.try_for_each(|query| decode(query, groups).map(drop))

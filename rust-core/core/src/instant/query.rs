@@ -7,7 +7,7 @@ use keyhush_kernels::scan::Shape;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::vectors::Form;
-use super::{dpf, max_batch, shape, vectors};
+use super::{dpf, max_queries, shape, vectors};
 use crate::error::{Error, expect_below};
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
@@ -69,9 +69,9 @@ impl Pending {
 /// (party 0's first), then a bit that says which server is party 0.
 ///
 /// # Errors
-/// [`Error::Index`] for an index beyond the last record; [`Error::Length`] unless there are 1 to [`max_batch`] indices.
+/// [`Error::Index`] for an index beyond the last record; [`Error::Length`] unless there are 1 to [`max_queries`] indices.
 pub fn query(layout: &Layout, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {
-    expect_batch(indices, max_batch(layout))?;
+    expect_queries(indices, max_queries(layout))?;
     let shape = shape(layout);
     let domain_log = domain_log(shape.groups());
     let mut random = ChaCha::new(entropy, 0);
@@ -102,12 +102,12 @@ pub fn query_any_of(
 ) -> Result<Pending, Error> {
     vectors::expect_servers(servers)?;
     let shape = vectors::shape(layout, servers);
-    expect_batch(indices, vectors::max_batch(&shape))?;
+    expect_queries(indices, vectors::max_queries(&shape))?;
     let (requests, carrier) = vectors::requests(layout, servers, indices, &mut ChaCha::new(entropy, 0))?;
     Ok(Pending { layout: *layout, indices: indices.to_vec(), requests, shape, carrier: Some(carrier) })
 }
 
-fn expect_batch(indices: &[u32], most: usize) -> Result<(), Error> {
+fn expect_queries(indices: &[u32], most: usize) -> Result<(), Error> {
     if (1..=most).contains(&indices.len()) {
         return Ok(());
     }

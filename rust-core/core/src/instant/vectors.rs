@@ -8,7 +8,7 @@
 use keyhush_kernels::scan::{Shape, xor_into};
 use zeroize::Zeroizing;
 
-use super::groups::{BATCH_BYTES_TARGET, MAX_BATCH, grouped, split};
+use super::groups::{ANSWER_BYTES_TARGET, MAX_QUERIES, grouped, split};
 use crate::error::{Error, expect_length};
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
@@ -76,16 +76,16 @@ pub fn query_bytes(shape: &Shape, form: Form) -> usize {
 
 /// The most queries of a request.
 #[must_use]
-pub fn max_batch(shape: &Shape) -> usize {
-    (BATCH_BYTES_TARGET / shape.answer_bytes()).min(REQUEST_BYTES / shape.vector_bytes()).clamp(1, MAX_BATCH)
+pub fn max_queries(shape: &Shape) -> usize {
+    (ANSWER_BYTES_TARGET / shape.answer_bytes()).min(REQUEST_BYTES / shape.vector_bytes()).clamp(1, MAX_QUERIES)
 }
 
 /// Splits a request's body into its queries.
 ///
 /// # Errors
-/// [`Error::Length`] unless the body is 1 to [`max_batch`] queries.
+/// [`Error::Length`] unless the body is 1 to [`max_queries`] queries.
 pub fn queries<'b>(shape: &Shape, form: Form, body: &'b [u8]) -> Result<std::slice::ChunksExact<'b, u8>, Error> {
-    split(body, query_bytes(shape, form), max_batch(shape))
+    split(body, query_bytes(shape, form), max_queries(shape))
 }
 
 /// The share that a query stands for: a bit for each group of `shape`.
@@ -191,7 +191,7 @@ mod tests {
     fn a_request_has_a_mebibyte_at_most() {
         let layout = Layout::new(1 << 24, 32, 256, 65_536).unwrap();
         let shape = shape(&layout, 3);
-        let most = max_batch(&shape);
+        let most = max_queries(&shape);
         assert!(most >= 1 && most * shape.vector_bytes() <= REQUEST_BYTES);
         assert!(queries(&shape, Form::Vector, &vec![0; most * shape.vector_bytes()]).is_ok());
         assert!(queries(&shape, Form::Vector, &vec![0; (most + 1) * shape.vector_bytes()]).is_err());

@@ -45,7 +45,7 @@ impl Query {
     /// same entropy share no secret between different lookups.
     ///
     /// # Errors
-    /// [`Error::Index`] for an index beyond the last record; [`Error::Length`] unless there are 1 to [`Shape::max_batch`] indices.
+    /// [`Error::Index`] for an index beyond the last record; [`Error::Length`] unless there are 1 to [`Shape::max_queries`] indices.
     pub fn new(
         shape: Shape,
         context: Context,
@@ -53,7 +53,7 @@ impl Query {
         indices: &[u32],
         entropy: &[u8; ENTROPY_BYTES],
     ) -> Result<Self, Error> {
-        let (count, most) = (indices.len(), shape.max_batch());
+        let (count, most) = (indices.len(), shape.max_queries());
         if !(1..=most).contains(&count) {
             let expected = count.clamp(1, most) as u64;
             return Err(Error::Length { what: "record indices", expected, actual: count as u64 });

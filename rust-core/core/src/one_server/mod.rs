@@ -1,8 +1,8 @@
 //! Lookups with one server and no download before them (docs/protocol/one-server.md): SimplePIR over a ring, packed by InspiRING.
 //!
-//! A database is a matrix of 16-bit entries. Each *column* holds whole records and their Merkle path to a signed *hint*. A client sends
-//! an encrypted unit vector, with a packing key under the same fresh secret; the server answers with the encrypted column. The random
-//! part of an answer depends on the database alone, so it is in the hint. A verdict covers every row of the column.
+//! A database is a matrix of 16-bit entries. Each *column* holds whole records and their Merkle path to a signed *public hint*. A client
+//! sends an encrypted unit vector, with a packing key under the same fresh secret; the server answers with the encrypted column. The
+//! random part of an answer depends on the database alone, so it is in the public hint. A verdict covers every row of the column.
 //!
 //! The ring is Z_q[X]/(X^n + 1) with n = 2048. Tests also use smaller n: all code has it as a number.
 //!
@@ -28,13 +28,13 @@ pub const DEGREE: usize = 2048;
 pub const MAX_COLUMNS: usize = 88_000;
 /// Most outputs: with more, the own noise would not hide what an answer's error tells ([`norm`]).
 pub const MAX_OUTPUTS: usize = 16;
-/// Merkle nodes in a hint.
+/// Merkle nodes in a public hint.
 pub const CAP_NODES: usize = 64;
 /// Bytes of a digest.
 pub const NODE_BYTES: usize = 32;
 /// Most queries of a request, and bytes of a request.
-const MAX_BATCH: usize = 64;
-const BATCH_BYTES: usize = 1 << 20;
+const MAX_QUERIES: usize = 64;
+const QUERIES_BYTES: usize = 1 << 20;
 
 /// Low bits of the random part that the gadget ignores; bits of a digit; digits.
 const GADGET_DROP: u32 = 18;
@@ -242,7 +242,7 @@ impl Shape {
         self.rows() * ANSWER_BITS as usize / 8
     }
 
-    /// Bytes of a hint: the attempt, t ring elements, 64 nodes.
+    /// Bytes of a public hint: the attempt, t ring elements, 64 nodes.
     #[must_use]
     pub fn hint_bytes(&self) -> usize {
         ATTEMPT_BYTES + 4 * self.outputs * self.degree + CAP_NODES * NODE_BYTES
@@ -250,8 +250,8 @@ impl Shape {
 
     /// The most queries of a request.
     #[must_use]
-    pub fn max_batch(&self) -> usize {
-        (BATCH_BYTES / self.request_bytes()).clamp(1, MAX_BATCH)
+    pub fn max_queries(&self) -> usize {
+        (QUERIES_BYTES / self.request_bytes()).clamp(1, MAX_QUERIES)
     }
 
     /// Memory of a prepared database.
@@ -273,7 +273,7 @@ fn depth(columns: usize) -> u32 {
     columns.next_power_of_two().trailing_zeros()
 }
 
-/// A signed hint, split into its parts.
+/// A public hint, split into its parts.
 struct HintParts<'a> {
     attempt: u32,
     elements: &'a [u8],

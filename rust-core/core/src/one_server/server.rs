@@ -48,7 +48,7 @@ impl Prepared {
         &self.shape
     }
 
-    /// The hint: attempt, t ring elements, 64 Merkle nodes.
+    /// The public hint: attempt, t ring elements, 64 Merkle nodes.
     #[must_use]
     pub fn hint(&self) -> &[u8] {
         &self.hint
@@ -57,9 +57,9 @@ impl Prepared {
     /// Answers queries that lie one after the other. Every bit pattern of the right length is a query: coefficients count modulo q.
     ///
     /// # Errors
-    /// [`Error::Length`] unless there are 1 to [`Shape::max_batch`] queries.
+    /// [`Error::Length`] unless there are 1 to [`Shape::max_queries`] queries.
     pub fn answer(&self, requests: &[u8]) -> Result<Vec<u8>, Error> {
-        let (each, most) = (self.shape.request_bytes(), self.shape.max_batch());
+        let (each, most) = (self.shape.request_bytes(), self.shape.max_queries());
         if requests.is_empty() || !requests.len().is_multiple_of(each) || requests.len() > most * each {
             let expected = (requests.len().div_ceil(each) * each).clamp(each, most * each) as u64;
             return Err(Error::Length { what: "queries for one server", expected, actual: requests.len() as u64 });

@@ -30,8 +30,8 @@ impl<C: VectorCommitment> Answerer<C> for Parities {
         Geometry::of(layout).map_or(usize::MAX, |geometry| geometry.query_bytes())
     }
 
-    fn max_batch(&self, layout: &Layout, limit: usize) -> usize {
-        Geometry::of(layout).map_or(0, |geometry| geometry.max_batch()).min(limit)
+    fn max_queries(&self, layout: &Layout, limit: usize) -> usize {
+        Geometry::of(layout).map_or(0, |geometry| geometry.max_queries()).min(limit)
     }
 
     fn answer_bytes(&self, layout: &Layout, queries: usize) -> usize {

@@ -28,7 +28,7 @@ impl<C> State<C> for Hint<Keyed> {
     }
 
     fn carries(&self, queries: usize) -> bool {
-        (1..=self.geometry().max_batch()).contains(&queries)
+        (1..=self.geometry().max_queries()).contains(&queries)
     }
 
     fn query(&mut self, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {
@@ -39,7 +39,7 @@ impl<C> State<C> for Hint<Keyed> {
         pending.count()
     }
 
-    fn batch_name(pending: &Pending) -> [u8; NAME_BYTES] {
+    fn pending_name(pending: &Pending) -> [u8; NAME_BYTES] {
         pending.name()
     }
 
@@ -91,14 +91,14 @@ impl<C> State<C> for Hint<Keyed> {
     }
 }
 
-/// Calls for hints whose tags are in rows. They are refused while a batch is pending, because the batch may hold a row, to
+/// Calls for hints whose tags are in rows. They are refused while a lookup is pending, because the lookup may hold a row, to
 /// which later changes are added when the answer is judged. If the row were renewed meanwhile, an honest answer would look
 /// forged.
 impl<C> Asked<C, Hint<Keyed>> {
     /// Makes the row that replaces the [stale](Hint::stale) one, whose bytes are `row`. Store it, and then call [`Self::renew`].
     ///
     /// # Errors
-    /// [`Error::Phase`] while a batch is pending, or if no row is stale; [`Error::State`] if `row` is another row.
+    /// [`Error::Phase`] while a lookup is pending, or if no row is stale; [`Error::State`] if `row` is another row.
     pub fn renewed(&mut self, row: &[u8]) -> Result<NamedRow, Error> {
         let hint = self.at_rest()?;
         hint.tags.renewed(&hint.secret, row)
@@ -107,7 +107,7 @@ impl<C> Asked<C, Hint<Keyed>> {
     /// Replaces the stale row by the renewed one, which has been stored. It belongs to the hint and to the next checkpoint.
     ///
     /// # Errors
-    /// [`Error::Phase`] while a batch is pending, or without a renewed row. Then nothing has changed.
+    /// [`Error::Phase`] while a lookup is pending, or without a renewed row. Then nothing has changed.
     pub fn renew(&mut self) -> Result<(), Error> {
         self.at_rest()?.tags.renew()
     }

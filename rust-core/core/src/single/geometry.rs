@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
-use crate::layout::{Layout, MAX_BATCH};
+use crate::layout::{Layout, MAX_QUERIES};
 
 /// κ: hints for each record of a stripe. A record is in no hint with probability e^(−κ/2), which is below 2^-43.
 pub const HINTS_A_RECORD: usize = 60;
@@ -15,10 +15,10 @@ const MAX_STRIPE_RECORDS: usize = 1 << 16;
 const MIN_STRIPES: usize = 32;
 /// Most stripes. With more, 16-bit values would have no middle too often, and queries would be long.
 pub const MAX_STRIPES: usize = 1 << 14;
-/// Most bytes of a batch's queries.
-const BATCH_BYTES: usize = 1 << 17;
+/// Most bytes of a lookup's queries.
+const QUERIES_BYTES: usize = 1 << 17;
 /// Most bytes of records that a server reads for a request: some milliseconds on the thread that also answers all others.
-const BATCH_WORK_BYTES: u64 = 64 << 20;
+const LOOKUP_WORK_BYTES: u64 = 64 << 20;
 /// Hints may take at least this many bytes.
 const HINTS_BYTES_TARGET: usize = 8 << 20;
 /// Most bytes of tags in memory. The tags of larger databases are stored in rows.
@@ -56,7 +56,7 @@ impl Geometry {
         let stripes = slots.div_ceil(stripe_records).next_multiple_of(2);
         let geometry =
             Geometry { slots, stripes, stripe_records, hints: HINTS_A_RECORD * stripe_records, record_bytes };
-        if stripes > MAX_STRIPES || geometry.work_bytes() > BATCH_WORK_BYTES {
+        if stripes > MAX_STRIPES || geometry.work_bytes() > LOOKUP_WORK_BYTES {
             return Err(Error::Layout(format!(
                 "one server cannot answer it: expected at most {MAX_STRIPES} stripes, and 64 MiB to be read for a query, got \
                  {stripes} stripes for {slots} records of {record_bytes} bytes; use a mode with two servers"
@@ -162,9 +162,9 @@ impl Geometry {
     /// The most queries of a request, if the generation allows as many: their bytes fit into 128 KiB, and a server reads at most
     /// 64 MiB for them.
     #[must_use]
-    pub fn max_batch(&self) -> usize {
-        let read = (BATCH_WORK_BYTES / self.work_bytes()) as usize;
-        read.min(BATCH_BYTES / self.query_bytes()).min(MAX_BATCH)
+    pub fn max_queries(&self) -> usize {
+        let read = (LOOKUP_WORK_BYTES / self.work_bytes()) as usize;
+        read.min(QUERIES_BYTES / self.query_bytes()).min(MAX_QUERIES)
     }
 
     /// The stripe and the offset of a slot.
@@ -201,7 +201,7 @@ mod tests {
             let geometry = of(records, record_bytes, None).unwrap();
             assert_eq!((geometry.stripe_records(), geometry.stripes(), geometry.hints()), (s, q, 60 * s));
             assert_eq!(geometry.query_bytes(), q / 8 + 2 * q);
-            assert!(geometry.max_batch() >= 30);
+            assert!(geometry.max_queries() >= 30);
             // 128 MiB of tags are too many for memory.
             assert_eq!((geometry.keeps_rows(), geometry.row_bytes()), (records == 1 << 24, 8 * s));
         }
@@ -235,8 +235,8 @@ mod tests {
             for records in [1 << 8, 1 << 11, 1 << 13, 1 << 16, 1 << 20, 1 << 24] {
                 let Ok(layout) = Layout::plan(records, 1 << log, None) else { continue };
                 let Ok(geometry) = Geometry::of(&layout) else { continue };
-                assert!(geometry.max_batch() >= 1);
-                let read = geometry.max_batch() as u64 * geometry.stripes() as u64 * geometry.record_bytes() as u64;
+                assert!(geometry.max_queries() >= 1);
+                let read = geometry.max_queries() as u64 * geometry.stripes() as u64 * geometry.record_bytes() as u64;
                 assert!(read <= 64 << 20, "{records} of {} bytes: {read}", 1 << log);
                 whole += usize::from(read == 64 << 20);
             }

@@ -19,7 +19,7 @@ use crate::database::lanes::{LANES, Lanes};
 use crate::database::list::UpdateList;
 use crate::error::{Error, expect_below, expect_length};
 use crate::key::{SECRET_BYTES, Secret};
-use crate::layout::{Layout, MAX_BATCH};
+use crate::layout::{Layout, MAX_QUERIES};
 use crate::random::{ChaCha, ENTROPY_BYTES};
 use crate::stored::{HINT_ID_BYTES, ID_STREAM, Stamp};
 
@@ -32,7 +32,7 @@ pub const MAX_LOOKUPS: usize = 1 << 20;
 /// The default number of lookups of a database's hints. Each needs a backup.
 #[must_use]
 pub fn lookups(layout: &Layout) -> usize {
-    (BACKUPS_BYTES / (2 * layout.record_bytes())).clamp(MAX_BATCH, LOOKUPS)
+    (BACKUPS_BYTES / (2 * layout.record_bytes())).clamp(MAX_QUERIES, LOOKUPS)
 }
 
 // Streams of the entropy of a hint. ([`ID_STREAM`]: its id.)

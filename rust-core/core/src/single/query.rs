@@ -13,10 +13,10 @@ use crate::stored::{NAME_BYTES, Stamp};
 /// In place of a slot: no hint contains the record.
 pub(crate) const MISSED: u32 = u32::MAX;
 
-/// An ordered batch of queries that may have been sent, and whose answers have not been applied. Secret.
+/// A lookup's queries, in order, that may have been sent, and whose answers have not been applied. Secret.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Pending {
-    /// the hint's stamp before the batch is applied
+    /// the hint's stamp before the lookup is applied
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
     pub(crate) name: [u8; NAME_BYTES],
@@ -89,18 +89,18 @@ impl Pending {
         self.slots.iter().map(|&slot| slot == MISSED).collect()
     }
 
-    /// The name under which the rollback fence knows this batch.
+    /// The name under which the rollback fence knows this lookup.
     #[must_use]
     pub fn name(&self) -> [u8; NAME_BYTES] {
         self.name
     }
 }
 
-/// Makes the batch that looks up `indices`, in this order, from 32 bytes of fresh entropy, into which the hint's secret is
+/// Makes the lookup of `indices`, in this order, from 32 bytes of fresh entropy, into which the hint's secret is
 /// mixed.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Phase`] for an empty batch, or one with more queries than backups are left;
+/// [`Error::Condemned`]; [`Error::Phase`] for an empty lookup, or one with more queries than backups are left;
 /// [`Error::Index`] for an index beyond the last record.
 pub fn query(hint: &mut Hint<Keyed>, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {
     let entropy = hint.secret.query_entropy(entropy, hint.stamp.version, indices);
@@ -121,7 +121,7 @@ pub fn hazmat_query_from<F: Function>(
         return Err(Error::Condemned);
     }
     if indices.is_empty() {
-        return Err(Error::Phase("a batch needs at least one query"));
+        return Err(Error::Phase("a lookup needs at least one query"));
     }
     if indices.len() > hint.left() {
         return Err(Error::Phase("the hint is used up; prepare a new one"));
@@ -152,13 +152,13 @@ pub fn hazmat_query_from<F: Function>(
         pending.slots.push(found.map_or(MISSED, |slot| slot as u32));
         pending.pairs.push(pair as u32);
         if let Some(slot) = found {
-            replaced.push((slot, hint.replace(slot, pair, wanted))); // for the next query of the batch
+            replaced.push((slot, hint.replace(slot, pair, wanted))); // for the next query of the lookup
         }
     }
     for (slot, before) in replaced.into_iter().rev() {
         hint.put_back(slot, before);
     }
-    pending.name = hint.secret.batch_name(&pending.unnamed(&hint.layout));
+    pending.name = hint.secret.pending_name(&pending.unnamed(&hint.layout));
     Ok(pending)
 }
 

@@ -56,7 +56,7 @@ fn expected<F: Function>(hint: &Hint<F>, pending: &Pending) -> Result<Vec<[u64; 
             expected.push([false, true].map(|above| hint.tags.tag(hint.half(pair, above))));
             continue;
         }
-        // The slot after the last query of the batch that used it, or as it is.
+        // The slot after the last query of the lookup that used it, or as it is.
         let [parity, rest] = match pending.slots[..number].iter().rposition(|&used| used as usize == slot) {
             None => [hint.tags.tag(hint.parity(slot)), hint.rests[slot]],
             Some(last) => {
@@ -79,11 +79,11 @@ fn expected<F: Function>(hint: &Hint<F>, pending: &Pending) -> Result<Vec<[u64; 
     Ok(expected)
 }
 
-/// How a batch changes a hint. Replaying it needs neither answer nor server. Its length depends on nothing but the layout
+/// How a lookup changes a hint. Replaying it needs neither answer nor server. Its length depends on nothing but the layout
 /// and the number of queries. Secret.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Effect {
-    /// the hint's stamp before the batch
+    /// the hint's stamp before the lookup
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
     /// for each query: slot, pair, slot of the record; both slots are [`MISSED`] if no hint contained it
@@ -95,27 +95,27 @@ pub struct Effect {
     pub(crate) blocks: Vec<u8>,
 }
 
-/// The result of a batch.
+/// The result of a lookup.
 pub struct Recovered {
     /// count·ℓ bytes, in query order; zeros if no hint contained the record
     pub records: Vec<u8>,
     /// number of queries without a hint
     pub missed: usize,
-    /// how the batch changed the hint
+    /// how the lookup changed the hint
     pub effect: Effect,
 }
 
-/// Recovers the batch's records and applies the batch to the hint. Consumes the batch: it may be applied only once.
+/// Recovers the lookup's records and applies the lookup to the hint. Consumes the lookup: it may be applied only once.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Phase`] if the answer is not verified. Then nothing has changed, and the batch is returned.
+/// [`Error::Condemned`]; [`Error::Phase`] if the answer is not verified. Then nothing has changed, and the lookup is returned.
 pub fn recon<F: Function>(hint: &mut Hint<F>, pending: Pending) -> Result<Recovered, (Error, Pending)> {
     if hint.condemned {
         return Err((Error::Condemned, pending));
     }
     hint.settle();
     let Some(answer) = &pending.verified else {
-        return Err((Error::Phase("verify the answer before applying the batch"), pending));
+        return Err((Error::Phase("verify the answer before applying the lookup"), pending));
     };
     let geometry = hint.geometry;
     let bytes = geometry.record_bytes();
@@ -135,7 +135,7 @@ pub fn recon<F: Function>(hint: &mut Hint<F>, pending: Pending) -> Result<Recove
         let wanted = pending.wanted(hint, number);
         let (before, rest) = effect.blocks.split_at_mut(number * bytes);
         let block = &mut rest[..bytes];
-        // The slot after the last query of the batch that used it, or as it is.
+        // The slot after the last query of the lookup that used it, or as it is.
         match effect.used.iter().rposition(|used| used[0] == slot) {
             None => block.copy_from_slice(hint.parity(slot as usize)),
             Some(last) => {

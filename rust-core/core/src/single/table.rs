@@ -152,7 +152,7 @@ impl Table {
             (Some(rows), Some(row)) => {
                 Ok(row[slot % rows.stripe_records] ^ rows.changes.get(&(slot as u32)).copied().unwrap_or(0))
             }
-            (Some(_), None) => Err(Error::Phase("a row of tags is missing; pass the rows that the batch wants")),
+            (Some(_), None) => Err(Error::Phase("a row of tags is missing; pass the rows that the lookup wants")),
         }
     }
 

@@ -153,7 +153,7 @@ impl<F: Function> Hint<F> {
         }
     }
 
-    /// Brings the hint and its pending batch to the next epoch. The batch keeps its bytes, which must be answered at the new
+    /// Brings the hint and its pending lookup to the next epoch. The lookup keeps its bytes, which must be answered at the new
     /// epoch. Verified parities are dropped. [Steps](Self::step) do most of the work; calls that need it done do the steps left.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ pub use update::{HintUpdate, update_in};
 
 /// Bytes of a checkpoint's binding: the hash of the manifest it was made under.
 pub const BINDING_BYTES: usize = 32;
-/// Bytes of a batch's name.
+/// Bytes of a lookup's name.
 pub const NAME_BYTES: usize = 32;
 /// Bytes of a hint's id.
 pub const HINT_ID_BYTES: usize = 16;
@@ -30,6 +30,6 @@ pub(crate) const SINGLE_EFFECT: [u8; 4] = *b"PISe";
 pub struct Stamp {
     /// random; known only to the client and, later, to the fence of the refresh server
     pub hint_id: [u8; HINT_ID_BYTES],
-    /// the number of batches and updates applied since the hint was first stored
+    /// the number of lookups and updates applied since the hint was first stored
     pub version: u64,
 }

@@ -19,7 +19,7 @@ pub struct HintUpdate {
     pub(crate) stamp: Stamp,
     /// what changed
     pub list: UpdateList,
-    /// the randomness of new permutations, and of a pending batch's new entries
+    /// the randomness of new permutations, and of a pending lookup's new entries
     pub(crate) entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
 }
 

@@ -17,8 +17,8 @@ impl<C: VectorCommitment> Answerer<C> for Proofs {
         layout.partitions() * size_of::<u16>()
     }
 
-    fn max_batch(&self, layout: &Layout, limit: usize) -> usize {
-        Proofs::max_batch(*self, layout, limit)
+    fn max_queries(&self, layout: &Layout, limit: usize) -> usize {
+        Proofs::max_queries(*self, layout, limit)
     }
 
     fn answer_bytes(&self, layout: &Layout, queries: usize) -> usize {

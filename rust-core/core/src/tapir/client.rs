@@ -29,7 +29,7 @@ impl<C: VectorCommitment> State<C> for Hint {
 
     fn carries(&self, queries: usize) -> bool {
         let (layout, proofs) = (self.layout(), self.proofs());
-        layout.carries(queries, proofs.entry_bytes::<C>(layout)) && proofs.max_batch(layout, queries) == queries
+        layout.carries(queries, proofs.entry_bytes::<C>(layout)) && proofs.max_queries(layout, queries) == queries
     }
 
     fn query(&mut self, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {
@@ -40,7 +40,7 @@ impl<C: VectorCommitment> State<C> for Hint {
         pending.count()
     }
 
-    fn batch_name(pending: &Pending) -> [u8; NAME_BYTES] {
+    fn pending_name(pending: &Pending) -> [u8; NAME_BYTES] {
         pending.name()
     }
 

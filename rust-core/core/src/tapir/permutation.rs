@@ -72,7 +72,7 @@ impl Permutations {
         &mut self.entries[q * self.partition_records..][..self.partition_records]
     }
 
-    /// Exchanges σ_q(a) and σ_q(b).
+    /// Swaps σ_q(a) and σ_q(b).
     pub(crate) fn swap(&mut self, q: usize, a: usize, b: usize) {
         self.of_mut(q).swap(a, b);
     }

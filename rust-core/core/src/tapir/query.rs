@@ -2,7 +2,7 @@
 //! [`crate::tapir::recon`] applies swaps and parity changes together. So permutations and parities always agree, and after a
 //! lost answer the client sends the same two vectors again.
 //!
-//! A batch has several queries. A query's swaps are known before its answer. So the next query's vectors are computed from
+//! A lookup has several queries. A query's swaps are known before its answer. So the next query's vectors are computed from
 //! the permutations after those swaps.
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -33,14 +33,14 @@ pub fn role_of(party: usize) -> Result<Role, Error> {
     }
 }
 
-/// An ordered batch of queries whose vectors may have been sent, and whose answers have not been applied. It is applied as a
+/// A lookup's queries, in order, whose vectors may have been sent, and whose answers have not been applied. It is applied as a
 /// whole, once. Secret: wiped when dropped, never copied.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Pending {
-    /// the hint's stamp before the batch is applied
+    /// the hint's stamp before the lookup is applied
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
-    /// the name for the rollback fence; computed when the batch was drawn, and unchanged by updates
+    /// the name for the rollback fence; computed when the lookup was drawn, and unchanged by updates
     pub(crate) name: [u8; NAME_BYTES],
     /// for each query the record's index
     pub(crate) indices: Vec<u32>,
@@ -69,9 +69,9 @@ impl Pending {
         self.offsets(role).iter().flat_map(|offset| offset.to_le_bytes()).collect()
     }
 
-    /// The name under which the rollback fence knows this batch. It is a pseudorandom function, with a key of the hint, of all
-    /// that was drawn and all that was asked for. So different batches have different names, and the name reveals nothing to
-    /// others. An update may extend the batch; its name stays.
+    /// The name under which the rollback fence knows this lookup. It is a pseudorandom function, with a key of the hint, of all
+    /// that was drawn and all that was asked for. So different lookups have different names, and the name reveals nothing to
+    /// others. An update may extend the lookup; its name stays.
     #[must_use]
     pub fn name(&self) -> [u8; NAME_BYTES] {
         self.name
@@ -90,12 +90,12 @@ impl Pending {
     }
 }
 
-/// Makes the batch that looks up `indices`, in this order, from 32 bytes of fresh entropy. The hint's secret, its version and
+/// Makes the lookup of `indices`, in this order, from 32 bytes of fresh entropy. The hint's secret, its version and
 /// the indices are mixed in. So if the generator repeats itself (on a cloned machine, say), another version or other
 /// indices still give other draws.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Phase`] for an empty batch; [`Error::Index`] if a record does not exist.
+/// [`Error::Condemned`]; [`Error::Phase`] for an empty lookup; [`Error::Index`] if a record does not exist.
 pub fn query(hint: &mut Hint, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {
     let entropy = hint.secret.query_entropy(entropy, hint.stamp.version, indices);
     hazmat_query_from(hint, indices, &mut ChaCha::new(&entropy, 0))
@@ -111,7 +111,7 @@ pub fn hazmat_query_from(hint: &mut Hint, indices: &[u32], source: &mut impl Uni
         return Err(Error::Condemned);
     }
     if indices.is_empty() {
-        return Err(Error::Phase("a batch needs at least one query"));
+        return Err(Error::Phase("a lookup needs at least one query"));
     }
     let layout = hint.layout;
     let located = indices.iter().map(|&index| layout.locate(index)).collect::<Result<Vec<_>, _>>()?;
@@ -140,17 +140,17 @@ pub fn hazmat_query_from(hint: &mut Hint, indices: &[u32], source: &mut impl Uni
             pending.retrieve.push(if q == q_star { dummy } else { hint.permutations.of(q)[column] }); // Query 10, 13
         }
         pending.columns.push(column as u16);
-        swap(hint, q_star, column, pending.refresh_columns_of(number, partitions)); // for the next query of the batch
+        swap(hint, q_star, column, pending.refresh_columns_of(number, partitions)); // for the next query of the lookup
     }
     for (number, &(q_star, _)) in located.iter().enumerate().rev() {
-        // Undo all swaps: each exchange is its own inverse.
+        // Undo all swaps: each is its own inverse.
         swap(hint, q_star, usize::from(pending.columns[number]), pending.refresh_columns_of(number, partitions));
     }
-    pending.name = hint.secret.batch_name(&pending.unnamed(&layout));
+    pending.name = hint.secret.pending_name(&pending.unnamed(&layout));
     Ok(pending)
 }
 
-/// Query 12: exchanges σ_q(ind) and σ_q(r_q), for all q ≠ q*.
+/// Query 12: swaps σ_q(ind) and σ_q(r_q), for all q ≠ q*.
 pub(crate) fn swap(hint: &mut Hint, q_star: usize, column: usize, refresh_columns: &[u16]) {
     for (q, &refresh_column) in refresh_columns.iter().enumerate() {
         if q != q_star {

@@ -72,11 +72,11 @@ fn take<C: VectorCommitment>(hint: &mut Hint, pending: &mut Pending, role: Role,
     pending.verified[role as usize] = Some(records);
 }
 
-/// How a batch changes a hint: exchanges in the permutations, and XORs into the parities. Journals store it; replaying it
+/// How a lookup changes a hint: swaps in the permutations, and XORs into the parities. Journals store it; replaying it
 /// needs neither answers nor servers. Its length depends on nothing but the layout and the number of queries. Secret.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Effect {
-    /// the hint's stamp before the batch
+    /// the hint's stamp before the lookup
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
     /// for each query q*
@@ -89,27 +89,27 @@ pub struct Effect {
     pub(crate) changes: Vec<u8>,
 }
 
-/// The result of a batch.
+/// The result of a lookup.
 pub struct Recovered {
     /// count·ℓ bytes, in query order
     pub records: Vec<u8>,
-    /// how the batch changed the hint
+    /// how the lookup changed the hint
     pub effect: Effect,
 }
 
-/// Recovers the batch's records and applies the batch to the hint (Fig. 5, Recon 16–21). Consumes the batch: it may be applied
+/// Recovers the lookup's records and applies the lookup to the hint (Fig. 5, Recon 16–21). Consumes the lookup: it may be applied
 /// only once. If the hint keeps tags, the recovered records are checked with them too.
 ///
 /// # Errors
 /// [`Error::Condemned`]; [`Error::Phase`] unless both answers are verified; [`Error::State`] if a recovered record does not
 /// match its tag. Since the answers are verified, the hint itself is corrupt then. After an error nothing has changed, and
-/// the batch is returned.
+/// the lookup is returned.
 pub fn recon(hint: &mut Hint, mut pending: Pending) -> Result<Recovered, (Error, Pending)> {
     if hint.condemned {
         return Err((Error::Condemned, pending));
     }
     let [Some(retrieve), Some(refresh)] = &pending.verified else {
-        return Err((Error::Phase("verify both answers before applying the batch"), pending));
+        return Err((Error::Phase("verify both answers before applying the lookup"), pending));
     };
     let layout = hint.layout;
     let record_bytes = layout.record_bytes();
@@ -138,7 +138,7 @@ pub fn recon(hint: &mut Hint, mut pending: Pending) -> Result<Recovered, (Error,
     }
     if !are_tagged(hint, &pending.indices, &blocks) {
         for (number, changes) in changes.chunks_exact(query_bytes).enumerate().rev() {
-            // Undo all queries: XORs and exchanges are their own inverses.
+            // Undo all queries: XORs and swaps are their own inverses.
             let (q_star, column) = (q_stars[number] as usize, usize::from(pending.columns[number]));
             apply_query(hint, q_star, column, pending.refresh_columns_of(number, layout.partitions()), changes);
         }

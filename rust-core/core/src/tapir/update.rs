@@ -1,4 +1,4 @@
-//! Applies an update list to a client's hint and its pending batch, or to a hint in the making (papers: TAPIR §5.2, Fig. 6,
+//! Applies an update list to a client's hint and its pending lookup, or to a hint in the making (papers: TAPIR §5.2, Fig. 6,
 //! `UpdateHint`).
 
 use zeroize::Zeroizing;
@@ -70,7 +70,7 @@ impl HintUpdate {
     }
 }
 
-/// Brings a hint and its pending batch to the next epoch (Fig. 6, UpdateHint 6–14). The batch asks for the same records as
+/// Brings a hint and its pending lookup to the next epoch (Fig. 6, UpdateHint 6–14). The lookup asks for the same records as
 /// before. Its old entries stay, and each new partition adds an entry to each vector. Records verified for it belong to the
 /// old epoch and are dropped: the same vectors must be answered at the new epoch.
 ///
@@ -101,7 +101,7 @@ pub fn hazmat_update_hint_from(
         return Err(Error::Condemned);
     }
     if pending.as_ref().is_some_and(|pending| pending.stamp != hint.stamp) {
-        return Err(Error::State("the pending batch belongs to another hint, or to another version of it"));
+        return Err(Error::State("the pending lookup belongs to another hint, or to another version of it"));
     }
     if *list.before() != hint.layout {
         return Err(Error::Update("it starts from another layout"));
@@ -124,8 +124,8 @@ pub fn hazmat_update_hint_from(
     Ok(())
 }
 
-/// Adds an entry for each new partition to both vectors of each query. The new permutations go through the batch's swaps,
-/// as the old ones did when the batch was made.
+/// Adds an entry for each new partition to both vectors of each query. The new permutations go through the lookup's swaps,
+/// as the old ones did when the lookup was made.
 fn extend_pending(hint: &mut Hint, pending: &mut Pending, partitions_before: usize, source: &mut impl Uniform) {
     let (partitions, bound) = (hint.layout.partitions(), hint.layout.partition_records() as u32);
     let count = pending.count();
@@ -154,7 +154,7 @@ fn extend_pending(hint: &mut Hint, pending: &mut Pending, partitions_before: usi
     for number in (0..count).rev() {
         let column = usize::from(pending.columns[number]);
         for (q, at) in new_entries(number) {
-            // Undo all swaps: each exchange is its own inverse.
+            // Undo all swaps: each is its own inverse.
             hint.permutations.swap(q, column, usize::from(pending.refresh_columns[at]));
         }
     }

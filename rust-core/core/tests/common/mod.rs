@@ -134,7 +134,7 @@ pub fn hint_from<C: VectorCommitment>(database: &mut Database<C>, proofs: Proofs
     builder.finish().map_err(|(error, _)| error).unwrap()
 }
 
-/// Verifies both honest answers and applies the batch. Returns its records.
+/// Verifies both honest answers and applies the lookup. Returns its records.
 pub fn finish<C: VectorCommitment>(database: &Database<C>, hint: &mut Hint, mut pending: Pending) -> Vec<u8> {
     for role in [Role::Retrieve, Role::Refresh] {
         let answer = database.answer(&pending.vectors(role), hint.proofs()).unwrap();

@@ -15,17 +15,17 @@ pub struct DatabaseHandle(pub(crate) Database<Merkle>);
 #[wasm_bindgen]
 impl DatabaseHandle {
     /// An all-zero database. For tags only, it keeps no trees, and its commitments are zeros. With Pointproofs, answers have room
-    /// for a proof, which the caller makes. `max_batch` is the batch limit with which its generation began; it is needed if this
+    /// for a proof, which the caller makes. `max_queries` is the query limit with which its generation began; it is needed if this
     /// layout is not the generation's first.
     ///
     /// # Errors
     /// `layout`, `index` for an unknown kind of proof.
     #[wasm_bindgen(constructor)]
-    pub fn new(layout: &LayoutHandle, proofs: Option<String>, max_batch: Option<u32>) -> Outcome<DatabaseHandle> {
+    pub fn new(layout: &LayoutHandle, proofs: Option<String>, max_queries: Option<u32>) -> Outcome<DatabaseHandle> {
         proofs_named(proofs)
             .and_then(|proofs| Database::offering(layout.0, proofs))
-            .and_then(|database| match max_batch {
-                Some(limit) => database.with_max_batch(limit as usize),
+            .and_then(|database| match max_queries {
+                Some(limit) => database.with_max_queries(limit as usize),
                 None => Ok(database),
             })
             .map(DatabaseHandle)
@@ -140,8 +140,8 @@ impl DatabaseHandle {
     }
 
     /// The most queries of a request, for the life of its generation.
-    #[wasm_bindgen(getter, js_name = maxBatch)]
-    pub fn max_batch(&self) -> usize {
-        self.0.max_batch()
+    #[wasm_bindgen(getter, js_name = maxQueries)]
+    pub fn max_queries(&self) -> usize {
+        self.0.max_queries()
     }
 }

@@ -83,7 +83,7 @@ impl OneServerHandle {
         Ok(false)
     }
 
-    /// The hint.
+    /// The public hint.
     ///
     /// # Errors
     /// `phase`.

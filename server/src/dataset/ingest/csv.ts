@@ -26,7 +26,7 @@ export interface Reading {
 }
 
 /** Adds rows to a table; the first row is the header. Throws BuildError with file, line and reason. */
-export class Rows {
+export class CsvRows {
   readonly #table: Table
   readonly #file: string
   readonly #delimiter: Delimiter

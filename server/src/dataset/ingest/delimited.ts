@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer'
 import { pipeline } from 'node:stream/promises'
 import { CsvError, parse } from 'csv-parse'
-import { type Delimiter, parsing, Rows } from './csv.js'
+import { CsvRows, type Delimiter, parsing } from './csv.js'
 import { readText } from './lines.js'
 import type { Table } from './table.js'
 import { decodeValue, type ValueEncoding } from './values.js'
@@ -15,7 +15,7 @@ export async function readDelimited(
   table: Table,
   onBytes?: (bytes: number) => void,
 ): Promise<void> {
-  const rows = new Rows(table, file, delimiter, { isUtf8, decodeValue: text => decodeValue(text, encoding) })
+  const rows = new CsvRows(table, file, delimiter, { isUtf8, decodeValue: text => decodeValue(text, encoding) })
   const onRecord = (fields: Uint8Array[]): null => {
     rows.add(fields)
     return null // the parser must queue nothing

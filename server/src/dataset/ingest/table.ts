@@ -8,9 +8,9 @@ import { Growing } from './growing.js'
 /** Longest value that a layout can hold: in a keyed record without a length field. */
 const MAX_VALUE_BYTES = MAX_RECORD_BYTES - FINGERPRINT_BYTES
 
-/** The core hashes keys in batches of this size. */
-const KEY_BATCH_BYTES = 256 * 1024
-const KEY_BATCH_COUNT = 16 * 1024
+/** The core hashes keys in pieces of this size. */
+const KEYS_BYTES = 256 * 1024
+const KEYS_COUNT = 16 * 1024
 
 /** All records of a keyed data file, in the file's order. */
 export interface KeyedRecords {
@@ -30,8 +30,8 @@ export class Table {
   readonly #file: string
   readonly #longestValue: number
 
-  readonly #keys = new Uint8Array(KEY_BATCH_BYTES + MAX_KEY_BYTES)
-  readonly #keyEnds = new Uint32Array(KEY_BATCH_COUNT)
+  readonly #keys = new Uint8Array(KEYS_BYTES + MAX_KEY_BYTES)
+  readonly #keyEnds = new Uint32Array(KEYS_COUNT)
   #keysWaiting = 0
   #keyBytesWaiting = 0
 
@@ -57,7 +57,7 @@ export class Table {
     this.#keys.set(key, this.#keyBytesWaiting)
     this.#keyBytesWaiting += key.length
     this.#keyEnds[this.#keysWaiting++] = this.#keyBytesWaiting
-    if (this.#keyBytesWaiting >= KEY_BATCH_BYTES || this.#keysWaiting === KEY_BATCH_COUNT) this.#hashKeys()
+    if (this.#keyBytesWaiting >= KEYS_BYTES || this.#keysWaiting === KEYS_COUNT) this.#hashKeys()
 
     this.#values.append(value)
     this.#valueEnds.append([this.#values.length])

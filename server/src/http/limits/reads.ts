@@ -8,13 +8,13 @@ import { networkOfRequest } from './shares.js'
 
 const MOST_WAITING = 256
 
-interface Waiter {
+interface WaitingRead {
   readonly network: string
   leave(): void
 }
 
 export class Reads {
-  readonly #waiting = new FairQueue<Waiter>(MOST_WAITING)
+  readonly #waiting = new FairQueue<WaitingRead>(MOST_WAITING)
 
   /**
    * Waits for what `read` resolves to. If too many wait, one of the network with most leaves: a `rate_limited` Refusal is thrown there,

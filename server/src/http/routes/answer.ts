@@ -9,9 +9,9 @@ import {
   type FenceClaim,
   type FenceVerdict,
   HEADER_BYTES,
-  MAX_BATCH,
   MAX_ENTRIES_BYTES,
   MAX_PARTITIONS,
+  MAX_QUERIES,
   type MessageHeader,
   OFFSET_BYTES,
   type Query,
@@ -66,7 +66,7 @@ export function answerRoute(
     return undefined
   })
 
-  function answered({ body }: FastifyRequest, reserve: (bytes: number) => void): Answered {
+  function answered({ body }: FastifyRequest, reserve: (bytes: number) => void): Answer {
     try {
       return answerQuery(epochs, body, reserve)
     } catch (error) {
@@ -89,7 +89,7 @@ export interface ToProve {
 }
 
 /** An answer, and the claim that came with the query, for the fence to judge. */
-export interface Answered {
+export interface Answer {
   readonly answer: Uint8Array | ToProve
   readonly claim: FenceClaim | undefined
 }
@@ -98,7 +98,7 @@ export interface Answered {
  * Answers a query. `reserve` is called with the length of the answer before that is made, and may throw. Throws a Refusal for bytes
  * that are not a query, and lets a trap of the core through.
  */
-export function answerQuery(epochs: Epochs, body: unknown, reserve: (bytes: number) => void): Answered {
+export function answerQuery(epochs: Epochs, body: unknown, reserve: (bytes: number) => void): Answer {
   const { query, claim } = decoded(body, bytes =>
     decodeClaimedQuery(bytes, header => answerable(epochs, header).queryBytes),
   )
@@ -140,14 +140,14 @@ function bodyFor(epoch: Epoch, { vectors, suite }: Query): Uint8Array | Unproved
 
 /**
  * In bytes, a claim included. An updatable database may come to have any layout with its ℓ′: a generation with smaller M,
- * hence shorter proofs, may make batches of more offsets than this one. (Queries of suite 3 never take more than 128 KiB.)
+ * hence shorter proofs, may take lookups of more offsets than this one. (Queries of suite 3 never take more than 128 KiB.)
  */
 function longestQuery(epoch: Epoch, updatable: boolean): number {
   if (!updatable) {
     const bodies = Array.from(epoch.suites, suite => epoch.queryLimits(suite).reduce((each, most) => each * most))
     return HEADER_BYTES + Math.max(...bodies) + FENCE_REQUEST_BYTES
   }
-  const longest = Math.min(MAX_BATCH * MAX_PARTITIONS, Math.floor(MAX_ENTRIES_BYTES / blockBytes(epoch.manifest)))
+  const longest = Math.min(MAX_QUERIES * MAX_PARTITIONS, Math.floor(MAX_ENTRIES_BYTES / blockBytes(epoch.manifest)))
   const offsets = Math.max(MAX_PARTITIONS, longest)
   return HEADER_BYTES + OFFSET_BYTES * offsets + FENCE_REQUEST_BYTES
 }

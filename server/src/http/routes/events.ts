@@ -82,6 +82,6 @@ async function forEachInSlices(streams: Set<Readable>, call: (stream: Readable) 
   for (const stream of streams) {
     call(stream)
     await new Promise<void>(resolve => process.nextTick(resolve))
-    await pace.turn()
+    await pace.yield()
   }
 }

@@ -45,15 +45,15 @@ export function oneServerRoute(app: Routes, surroundings: Surroundings, lookups:
 function checked(epoch: Epoch, query: OneServerQuery): number {
   const { manifest } = epoch
   if (!hasOneServer(manifest)) {
-    throw new Refusal('bad_request', 'suite: expected a database with a hint for one server, got one without')
+    throw new Refusal('bad_request', 'suite: expected a database with a public hint for one server, got one without')
   }
   expectPartitions(epoch, query)
   const { of, count, queries } = query
   if (!kindsOf(manifest).includes(of)) {
     throw new Refusal('bad_request', 'suite: expected a database with keys, got one without')
   }
-  const { requestBytes, answerBytes, maxBatch } = sizesFor(epoch.shared().core, manifest, of)
-  const most = Math.min(manifest.maxBatch, maxBatch)
+  const { requestBytes, answerBytes, maxQueries } = sizesFor(epoch.shared().core, manifest, of)
+  const most = Math.min(manifest.maxQueries, maxQueries)
   if (count > most) throw new Refusal('bad_request', `count: expected at most ${most}, got ${count}`)
   if (queries.length === count * requestBytes) return answerBytes
   throw new Refusal('bad_request', `queries: expected ${count * requestBytes} bytes, got ${queries.length}`)

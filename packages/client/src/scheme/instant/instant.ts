@@ -19,7 +19,7 @@ import { UnsupportedError } from '../../base/errors.js'
 import { inCore, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { costsOf } from '../costs.js'
-import type { Ask, SchemeContext, StatelessBatch, StatelessScheme, Verdict } from '../scheme.js'
+import type { Ask, SchemeContext, StatelessRequests, StatelessScheme, Verdict } from '../scheme.js'
 
 const ENTROPY_BYTES = 32
 
@@ -28,19 +28,19 @@ export const instant: StatelessScheme = {
   kind: 'stateless',
 
   costs(core, manifest, { usage }) {
-    const maxBatch = this.maxBatch(core, manifest, usage?.servers ?? 2)
-    return { ...costsOf(core, manifest, 'instant', undefined, usage), maxBatch }
+    const maxQueries = this.maxQueries(core, manifest, usage?.servers ?? 2)
+    return { ...costsOf(core, manifest, 'instant', undefined, usage), maxQueries }
   },
 
-  maxBatch(core, manifest, servers) {
+  maxQueries(core, manifest, servers) {
     const asked: readonly InstantOf[] = manifest.keyed ? ['directory', 'records'] : ['records']
-    return Math.min(manifest.maxBatch, ...asked.map(of => sizesOf(core, manifest, of, servers).maxBatch))
+    return Math.min(manifest.maxQueries, ...asked.map(of => sizesOf(core, manifest, of, servers).maxQueries))
   },
 
   isOffered: ({ instant }) => instant === true,
 
   begin(context, manifest, servers, of, indices) {
-    return new InstantBatch(context, manifest, servers, of, indices)
+    return new InstantRequests(context, manifest, servers, of, indices)
   },
 }
 
@@ -50,7 +50,7 @@ function sizesOf(
   manifest: Manifest,
   of: InstantOf,
   servers: number,
-): { readonly answerBytes: number; readonly maxBatch: number } {
+): { readonly answerBytes: number; readonly maxQueries: number } {
   if (!hasInstant(manifest)) {
     throw new UnsupportedError(
       'offer',
@@ -58,13 +58,13 @@ function sizesOf(
     )
   }
   const sizes = (layout: LayoutHandle) => inCore(core, () => layout.instantSizes(servers))
-  const [, , answerBytes, maxBatch] = withLayout(core, manifest, sizes, of) as unknown as [
+  const [, , answerBytes, maxQueries] = withLayout(core, manifest, sizes, of) as unknown as [
     number,
     number,
     number,
     number,
   ]
-  return { answerBytes, maxBatch }
+  return { answerBytes, maxQueries }
 }
 
 const UTF8 = new TextEncoder()
@@ -92,8 +92,8 @@ function hedged(
   return entropy
 }
 
-/** One lookup's requests, made of fresh randomness (I1). A repeated lookup makes another batch. */
-class InstantBatch implements StatelessBatch {
+/** One lookup's requests, made of fresh randomness (I1). A repeated lookup makes others. */
+class InstantRequests implements StatelessRequests {
   readonly #core: Core
   readonly #manifest: Manifest
   readonly #of: InstantOf

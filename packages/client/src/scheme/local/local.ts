@@ -22,7 +22,7 @@ export const local: StatefulScheme = {
   fencedBy: undefined,
 
   costs(core, manifest, { usage }) {
-    return { ...costsOf(core, manifest, 'local', undefined, usage), maxBatch: manifest.maxBatch }
+    return { ...costsOf(core, manifest, 'local', undefined, usage), maxQueries: manifest.maxQueries }
   },
 
   prepareBytes(core, manifest) {

@@ -1,9 +1,9 @@
 // Mode `instant` with one server (docs/protocol/one-server.md), experimental: the client sends an encrypted choice of a column of the
-// database, and decrypts the answer with a hint that the publisher has signed. The verdict covers every row of the column, and tells
-// nothing of which one it is. So whoever sent a forged answer is known: the server, or whoever has given the hint.
+// database, and decrypts the answer with the public hint, which the publisher has signed. The verdict covers every row of the column, and tells
+// nothing of which one it is. So whoever sent a forged answer is known: the server, or whoever has given the public hint.
 //
-// One request, one verdict, one epoch: a batch belongs to one manifest, and at most one answer to it is decrypted, with that manifest's
-// hint. A transport may repeat its bytes. A lookup that is repeated makes other batches, of other secrets.
+// One request, one verdict, one epoch: it belongs to one manifest, and at most one answer to it is decrypted, with that manifest's
+// public hint. A transport may repeat its bytes. A lookup that is repeated makes another, of other secrets.
 
 import {
   decodeOneServerAnswer,
@@ -25,7 +25,7 @@ import type { Environment } from '../../platform/environment.js'
 import { startPackage } from '../../platform/starting.js'
 import { askOne } from '../../servers/ask.js'
 import { getWholeBlob } from '../../servers/transport.js'
-import type { Ask, Equipment, SchemeContext, StatelessBatch, StatelessScheme, Verdict } from '../scheme.js'
+import type { Ask, Equipment, SchemeContext, StatelessRequests, StatelessScheme, Verdict } from '../scheme.js'
 
 const ENTROPY_BYTES = 32
 
@@ -48,11 +48,11 @@ function schemeWith(own: OneServerCore): StatelessScheme {
     costs(core, manifest, { usage = {} }) {
       const sizes = allSizes(own, manifest)
       const { mode, ...costs } = oneServerCosts(manifest, sizes, usage)
-      return { ...costs, maxBatch: this.maxBatch(core, manifest, 1) }
+      return { ...costs, maxQueries: this.maxQueries(core, manifest, 1) }
     },
 
-    maxBatch(_core, manifest) {
-      return Math.min(manifest.maxBatch, ...allSizes(own, manifest).map(({ maxBatch }) => maxBatch))
+    maxQueries(_core, manifest) {
+      return Math.min(manifest.maxQueries, ...allSizes(own, manifest).map(({ maxQueries }) => maxQueries))
     },
 
     isOffered: ({ oneServer }) => oneServer,
@@ -69,7 +69,7 @@ function schemeWith(own: OneServerCore): StatelessScheme {
           hash,
         )
       ) {
-        const what = 'expected the hint that the publisher has signed, got another'
+        const what = 'expected the public hint that the publisher has signed, got another'
         throw new TamperedError(link.server.name, `${what}; use another server, and tell its operator`)
       }
       return { hint, manifestHash: inCore(core, () => core.blake3(bytes)) }
@@ -81,7 +81,7 @@ function schemeWith(own: OneServerCore): StatelessScheme {
     },
 
     begin(context, manifest, _servers, of, indices, equipment) {
-      return new OneServerBatch(own, context, manifest, of, indices, equipment!)
+      return new OneServerRequests(own, context, manifest, of, indices, equipment!)
     },
   }
 }
@@ -94,7 +94,7 @@ function kindsOf({ keyed }: Manifest): readonly InstantOf[] {
 /** Throws UnsupportedError for a database without such lookups. */
 function allSizes(own: OneServerCore, manifest: Manifest): OneServerSizes[] {
   if (!hasOneServer(manifest)) {
-    const what = "mode: expected for 'instant' with one server a database with a hint for it, got one without"
+    const what = "mode: expected for 'instant' with one server a database with a public hint for it, got one without"
     throw new UnsupportedError('offer', `${what}; ask the publisher to build with --one-server, or use another mode`)
   }
   return kindsOf(manifest).map(of => sizesOf(own, manifest, of))
@@ -112,7 +112,7 @@ function sizesOf(own: OneServerCore, manifest: Manifest, of: InstantOf): OneServ
 }
 
 /** One step of one lookup: its requests, of secrets of their own (the core hedges the entropy with epoch and indices), and its verdict. */
-class OneServerBatch implements StatelessBatch {
+class OneServerRequests implements StatelessRequests {
   readonly #own: OneServerCore
   readonly #pause: Environment['pause']
   readonly #manifest: Manifest
@@ -184,7 +184,7 @@ class OneServerBatch implements StatelessBatch {
   }
 }
 
-/** The part of the hint that is for this. */
+/** The part of the public hint that is for this. */
 function hintOf(own: OneServerCore, manifest: Manifest, of: InstantOf, hint: Uint8Array): Uint8Array {
   const { hintBytes } = sizesOf(own, manifest, 'records')
   return of === 'records' ? hint.subarray(0, hintBytes) : hint.subarray(hintBytes)

@@ -16,12 +16,12 @@ export function singleOf(core: Core): SingleCore {
 }
 
 /** Most queries of a request, and the default of `lookups`. Throws UnsupportedError if the database is too large for one server. */
-export function sizesOf(core: Core, manifest: Manifest): { readonly maxBatch: number; readonly lookups: number } {
+export function sizesOf(core: Core, manifest: Manifest): { readonly maxQueries: number; readonly lookups: number } {
   const single = singleOf(core)
   try {
     const sizes = withLayout(core, manifest, layout => inCore(core, () => single.singleBytes(layout)))
-    const [, , maxBatch, lookups] = [...sizes] as [number, number, number, number]
-    return { maxBatch: Math.min(maxBatch, manifest.maxBatch), lookups }
+    const [, , maxQueries, lookups] = [...sizes] as [number, number, number, number]
+    return { maxQueries: Math.min(maxQueries, manifest.maxQueries), lookups }
   } catch (error) {
     if (!(error instanceof UnsupportedError) || coreCode(error.cause) !== 'layout') throw error
     const message =

@@ -19,10 +19,10 @@ export const single: StatefulScheme = {
 
   costs(core, manifest, { usage, lookups: wanted }) {
     const sizes = sizesOf(core, manifest)
-    const { maxBatch } = sizes
+    const { maxQueries } = sizes
     const lookups = wanted ?? sizes.lookups
     const costs = costsOf(core, manifest, 'single', undefined, { ...usage, hintLookups: lookups })
-    return { ...costs, maxBatch: Math.min(maxBatch, lookups), lookups }
+    return { ...costs, maxQueries: Math.min(maxQueries, lookups), lookups }
   },
 
   async prepare(context, manifest) {

@@ -1,4 +1,4 @@
-// The state of mode `single`: hints, backups, tags and at most one pending batch. A lookup replaces a used hint by a backup.
+// The state of mode `single`: hints, backups, tags and at most one pending lookup. A lookup replaces a used hint by a backup.
 
 import {
   decodeParities,
@@ -12,7 +12,7 @@ import type { LayoutHandle, SingleHandle } from '@keyhush/wasm/client'
 import { StorageError } from '../../base/errors.js'
 import { CoreState } from '../core-state.js'
 import { goSteps } from '../download.js'
-import type { Batch, Brought, Rows, Sizes, Update, Verdict } from '../scheme.js'
+import type { Brought, Requests, Rows, Sizes, Update, Verdict } from '../scheme.js'
 import { follows, sizesOf } from './core.js'
 import { namedRow, namesIn } from './rows.js'
 
@@ -32,8 +32,8 @@ export class SingleState extends CoreState<SingleHandle> {
     return this.inCore(handle => handle.left)
   }
 
-  maxBatch(manifest: Manifest): number {
-    return Math.min(sizesOf(this.context.core, manifest).maxBatch, this.lookups)
+  maxQueries(manifest: Manifest): number {
+    return Math.min(sizesOf(this.context.core, manifest).maxQueries, this.lookups)
   }
 
   /** Also with another number of lookups: making new hints is not worth it. */
@@ -45,7 +45,7 @@ export class SingleState extends CoreState<SingleHandle> {
     return follows(this.context.core, before, next)
   }
 
-  batch(manifest: Manifest): Batch {
+  requests(manifest: Manifest): Requests {
     const count = this.pending
     const queries = this.inCore(handle => handle.request())
     return {

@@ -4,7 +4,7 @@
 import type { Manifest } from '@keyhush/protocol'
 import { hintsOf, inCore } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
-import { batchLimit, costsOf } from '../costs.js'
+import { costsOf, queryLimit } from '../costs.js'
 import { TAPIR } from '../facts.js'
 import { REFRESH, reopenHint } from '../hint-state.js'
 import type { StatefulScheme } from '../scheme.js'
@@ -19,7 +19,7 @@ export const tapir: StatefulScheme = {
   costs(core, manifest, options) {
     const proofs = chooseProofs(core, manifest, options)
     const costs = costsOf(core, manifest, 'full', proofs, options.usage)
-    return { ...costs, maxBatch: batchLimit(core, manifest, proofs) }
+    return { ...costs, maxQueries: queryLimit(core, manifest, proofs) }
   },
 
   async prepare(context, manifest) {

@@ -15,11 +15,11 @@ const PARTS = {
   verifier: ['veri'],
 } as const satisfies Record<string, readonly FrameKind[]>
 
-export type Value = keyof typeof PARTS
+export type FileKind = keyof typeof PARTS
 
 export const JOURNAL = 'journal'
 
-export function valueName(hintId: Uint8Array, value: Value, version: number): string {
+export function valueName(hintId: Uint8Array, value: FileKind, version: number): string {
   return `${toHex(hintId)}.${value}.${version}`
 }
 
@@ -32,14 +32,14 @@ export function namesOf(head: StoredHead | undefined): string[] {
   if (head === undefined) return []
   if (head.condemned !== undefined) return [JOURNAL]
   const { record, stage, checkpointVersion } = head
-  const values: Value[] = stage === 'partial' ? ['partial', 'directory'] : ['checkpoint']
+  const values: FileKind[] = stage === 'partial' ? ['partial', 'directory'] : ['checkpoint']
   const names = values.map(value => valueName(record.hintId, value, checkpointVersion))
   return [JOURNAL, ...names, valueName(record.hintId, 'verifier', 0)]
 }
 
 export function encodeValue(
   hintId: Uint8Array,
-  value: Value,
+  value: FileKind,
   version: number,
   payloads: readonly Uint8Array[],
 ): Uint8Array {
@@ -49,7 +49,7 @@ export function encodeValue(
 /** The payloads of a value's file; `bytes` are undefined if there is none. Throws StateUnreadableError. */
 export function decodeValue(
   hintId: Uint8Array,
-  value: Value,
+  value: FileKind,
   version: number,
   bytes: Uint8Array | undefined,
 ): Uint8Array[] {

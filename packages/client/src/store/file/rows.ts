@@ -4,7 +4,7 @@ import type { Disk } from '../disk.js'
 import { assertRows, type StoredHead } from '../rules.js'
 import { decodeRow, encodeRow, rowName, writeNew } from './files.js'
 
-export class Rows {
+export class RowFiles {
   readonly #disk: Disk
   /** how the names of files begin that are rows of hints which have not begun yet */
   readonly #beside = new Set<string>()

@@ -41,7 +41,7 @@ function unlessIn(seconds: number, late: () => void): () => void {
 class DatabaseError extends StoreUnavailableError {}
 
 /** A connection that is opened when it is needed, and again when it was lost. `lost` is called then. */
-export class Connection {
+export class DatabaseConnection {
   readonly #lost: () => void
   #closed = false
   #database: Promise<Database> | undefined

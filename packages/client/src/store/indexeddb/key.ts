@@ -1,14 +1,14 @@
 // The key that seals an identity's secrets, as the database keeps it.
 
 import { newSealingKey } from '../sealed.js'
-import { type Connection, isDomException, queue } from './connection.js'
+import { type DatabaseConnection, isDomException, queue } from './connection.js'
 
 export class SealingKey {
-  readonly #connection: Connection
+  readonly #connection: DatabaseConnection
   readonly #identity: string
   #key: Promise<CryptoKey> | undefined
 
-  constructor(connection: Connection, identity: string) {
+  constructor(connection: DatabaseConnection, identity: string) {
     this.#connection = connection
     this.#identity = identity
   }

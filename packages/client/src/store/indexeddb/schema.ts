@@ -24,13 +24,13 @@ export const SCHEMA_VERSION = 3
 /** Bytes of each row of a value but its last, which is shorter. Handing one over, or back, takes some milliseconds. */
 export const ROW_BYTES = 512 << 10
 
-export type Kind = 'partial' | 'checkpoint' | 'manifest' | 'directory' | 'verifier' | `${typeof ROW}${string}`
+export type ValueKind = 'partial' | 'checkpoint' | 'manifest' | 'directory' | 'verifier' | `${typeof ROW}${string}`
 
 /** Before the name of a row of the state. */
 export const ROW = 'row '
 export const AFTER_ROWS = 'row!'
 
-export type ValueKey = [identity: string, hint: string, kind: Kind, version: number]
+export type ValueKey = [identity: string, hint: string, kind: ValueKind, version: number]
 
 // Values are unknown: what is stored is checked before it is used.
 export interface Schema extends DBSchema {

@@ -8,7 +8,6 @@ import { StateUnreadableError } from '../store.js'
 import { queue } from './connection.js'
 import {
   AFTER_ROWS,
-  type Kind,
   type Reading,
   ROW,
   ROW_BYTES,
@@ -16,6 +15,7 @@ import {
   rowsAfter,
   startingWith,
   type ValueKey,
+  type ValueKind,
   type Writing,
 } from './schema.js'
 
@@ -26,7 +26,7 @@ export class Values {
     this.#identity = identity
   }
 
-  async get(tx: Reading | Writing, hintId: Uint8Array, kind: Kind, version: number): Promise<Uint8Array> {
+  async get(tx: Reading | Writing, hintId: Uint8Array, kind: ValueKind, version: number): Promise<Uint8Array> {
     const values = tx.objectStore('values')
     const key = this.#key(hintId, kind, version)
     const torn = () => new StateUnreadableError(`the stored ${kind} is missing or torn`)
@@ -47,12 +47,12 @@ export class Values {
     return value.subarray(0, length)
   }
 
-  async has(tx: Reading | Writing, hintId: Uint8Array, kind: Kind, version: number): Promise<boolean> {
+  async has(tx: Reading | Writing, hintId: Uint8Array, kind: ValueKind, version: number): Promise<boolean> {
     return (await tx.objectStore('values').getKey(this.#key(hintId, kind, version))) !== undefined
   }
 
   /** Replaces what is there. */
-  async put(tx: Writing, hintId: Uint8Array, kind: Kind, version: number, value: Uint8Array): Promise<void> {
+  async put(tx: Writing, hintId: Uint8Array, kind: ValueKind, version: number, value: Uint8Array): Promise<void> {
     const values = tx.objectStore('values')
     const key = this.#key(hintId, kind, version)
     queue([values.delete(rowsAfter(key))])
@@ -63,7 +63,7 @@ export class Values {
     queue([values.put(start === 0 ? value : value.slice(start), rowKey(key, start / ROW_BYTES))])
   }
 
-  delete(tx: Writing, hintId: Uint8Array, kind: Kind, version: number): void {
+  delete(tx: Writing, hintId: Uint8Array, kind: ValueKind, version: number): void {
     const key = this.#key(hintId, kind, version)
     queue([tx.objectStore('values').delete(IDBKeyRange.bound(key, [...key, []]))])
   }
@@ -102,7 +102,7 @@ export class Values {
     return [this.#identity, toHex(hintId)]
   }
 
-  #key(hintId: Uint8Array, kind: Kind, version: number): ValueKey {
+  #key(hintId: Uint8Array, kind: ValueKind, version: number): ValueKey {
     return [...this.#hint(hintId), kind, version]
   }
 }

@@ -66,7 +66,7 @@ export const advanceTo = (epoch: number, version: number, pending?: Uint8Array):
   pending,
 })
 
-/** A batch that was made at `version`, extended for an epoch. */
+/** A lookup that was made at `version`, extended for an epoch. */
 export const extended = (version: number, epoch: number) => bytes(`pending ${version}, extended for epoch ${epoch}`, 55)
 
 /** Every refusal leaves everything as it was. */

@@ -24,7 +24,7 @@ import {
 
 export const CHANGES: readonly Case[] = [
   {
-    name: 'putPending keeps one batch: the same bytes again are no change, others are refused',
+    name: 'putPending keeps one lookup: the same bytes again are no change, others are refused',
     async run({ store, other }) {
       await whole(store, 1)
       await refused(store, {
@@ -46,10 +46,10 @@ export const CHANGES: readonly Case[] = [
     },
   },
   {
-    name: 'commit takes the batch, keeps its effect and moves the version on, all at once',
+    name: 'commit takes the lookup, keeps its effect and moves the version on, all at once',
     async run({ store }) {
       await whole(store)
-      await refused(store, { 'without a batch': () => store.commit(A.hintId, 0, effect(0)) })
+      await refused(store, { 'without a lookup': () => store.commit(A.hintId, 0, effect(0)) })
       await store.putPending(A.hintId, 0, pending(0))
       await refused(store, {
         'of a newer version': () => store.commit(A.hintId, 1, effect(0)),
@@ -89,7 +89,7 @@ export const CHANGES: readonly Case[] = [
         'of an older version': () => store.advance(A.hintId, 1, advanceTo(2, 1)),
         'of a newer version': () => store.advance(A.hintId, 3, advanceTo(2, 3)),
         'of another hint': () => store.advance(B.hintId, 2, advanceTo(2, 2)),
-        'with a batch, where none is pending': () => store.advance(A.hintId, 2, advanceTo(2, 2, pending(2))),
+        'with a lookup, where none is pending': () => store.advance(A.hintId, 2, advanceTo(2, 2, pending(2))),
       })
       const before = (await store.read())!.journalBytes
       const { journalBytes } = await store.advance(A.hintId, 2, advanceTo(2, 2))
@@ -105,7 +105,7 @@ export const CHANGES: readonly Case[] = [
       expectEqual([hint.checkpoint, hint.manifest, hint.directory], [CHECKPOINT, A.manifest, DIRECTORY])
       await refused(other, {
         'advance, late': () => other.advance(A.hintId, 2, advanceTo(9, 2)),
-        'a batch of the epoch before': () => other.putPending(A.hintId, 2, pending(2)),
+        'a lookup of the epoch before': () => other.putPending(A.hintId, 2, pending(2)),
       })
       await lookUp(store, 3)
       await store.advance(A.hintId, 4, advanceTo(3, 4))
@@ -133,7 +133,7 @@ export const CHANGES: readonly Case[] = [
     },
   },
   {
-    name: 'advance replaces a pending batch by its extension, in the same step',
+    name: 'advance replaces a pending lookup by its extension, in the same step',
     async run({ store, other }) {
       await whole(store, 1)
       await store.putPending(A.hintId, 1, pending(1))
@@ -150,8 +150,8 @@ export const CHANGES: readonly Case[] = [
       await other.putPending(A.hintId, 2, extended(1, 2))
       expectEqual(await observe(store), before, 'after the same bytes were put again')
       await refused(other, {
-        'the batch as it was': () => other.putPending(A.hintId, 1, pending(1)),
-        'the batch as it was, at the new version': () => other.putPending(A.hintId, 2, pending(1)),
+        'the lookup as it was': () => other.putPending(A.hintId, 1, pending(1)),
+        'the lookup as it was, at the new version': () => other.putPending(A.hintId, 2, pending(1)),
         'another extension': () => other.putPending(A.hintId, 2, extended(1, 9)),
         'its effect, late': () => other.commit(A.hintId, 1, effect(1)),
       })

@@ -75,7 +75,7 @@ export const HANDLES: readonly Case[] = [
     },
   },
   {
-    name: 'of two handles that put different batches at once, exactly one wins; of the same batch, both do',
+    name: 'of two handles that put different lookups at once, exactly one wins; of the same lookup, both do',
     async run({ store, other }) {
       await whole(store)
       for (let version = 0; version < 10; version += 2) {
@@ -113,7 +113,7 @@ export const HANDLES: readonly Case[] = [
       expectEqual((await other.read())?.version, 1)
       await lookUp(store, 1)
       await lookUp(store, 2)
-      await refused(other, { 'a batch of version 1': () => other.putPending(A.hintId, 1, bytes('late', 8)) })
+      await refused(other, { 'a lookup of version 1': () => other.putPending(A.hintId, 1, bytes('late', 8)) })
       expectEqual(await other.readEntries(A.hintId, 1), effects(1, 3))
       await lookUp(other, 3)
       expectEqual(await store.readEntries(A.hintId, 3), effects(3, 4))
@@ -131,12 +131,12 @@ export const HANDLES: readonly Case[] = [
       expectEqual([head?.version, head?.journalBytes, head?.pending], [2, 0, pending(2)])
       await store.commit(A.hintId, 2, effect(2))
       await other.putPending(A.hintId, 3, pending(3))
-      await refused(store, { 'another batch': () => store.putPending(A.hintId, 3, bytes('other', 50)) })
+      await refused(store, { 'another lookup': () => store.putPending(A.hintId, 3, bytes('other', 50)) })
       expectEqual((await store.read())?.pending, pending(3))
       await other.commit(A.hintId, 3, effect(3))
       await lookUp(store, 4)
       await other.condemn(A.hintId, undefined)
-      await refused(store, { 'a batch for a condemned hint': () => store.putPending(A.hintId, 5, pending(5)) })
+      await refused(store, { 'a lookup for a condemned hint': () => store.putPending(A.hintId, 5, pending(5)) })
       const condemned = await store.read()
       expectEqual([condemned?.condemned, condemned?.pending], [{ culprit: undefined }, undefined])
     },

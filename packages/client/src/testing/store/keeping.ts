@@ -84,7 +84,7 @@ export const KEEPING: readonly Case[] = [
         entries: [],
         rows: [],
       })
-      await lend({ batch: pending(0) }, ({ batch }) => store.putPending(A.hintId, 1, batch))
+      await lend({ lookup: pending(0) }, ({ lookup }) => store.putPending(A.hintId, 1, lookup))
       expectEqual(await borrow(pendingNow), { pending: pending(0) })
       await lend(advanceTo(3, 1, extended(0, 3)), update => store.advance(A.hintId, 1, update))
       expectEqual(await borrow(pendingNow), { pending: extended(0, 3) })

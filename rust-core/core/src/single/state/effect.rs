@@ -1,4 +1,4 @@
-//! The stored form of an effect (how a batch changed a hint), and its replay.
+//! The stored form of an effect (how a lookup changed a hint), and its replay.
 //!
 //! Body: layout, number of queries (u32); then for each query slot, pair and the record's slot in the database (u32 each; both
 //! slots are 2^32 − 1 if no hint contained the record); then a tag (u64) for each; then ℓ′ bytes of record for each.

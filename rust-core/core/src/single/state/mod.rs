@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | [`partial`] | `PISb` | hints in the making, with some partitions folded |
 //! | [`checkpoint`] | `PISc` | whole hints, backups and tags |
-//! | [`pending`] | `PISp` | a batch whose queries may have been sent |
-//! | [`effect`] | `PISe` | how a batch changed the hint |
+//! | [`pending`] | `PISp` | a lookup whose queries may have been sent |
+//! | [`effect`] | `PISe` | how a lookup changed the hint |
 //!
 //! A journal follows each checkpoint. It has effects, and updates ([`crate::stored::HintUpdate`]), with
 //! entropy of zeros.

@@ -1,8 +1,8 @@
-//! The stored form of a pending batch: everything needed to send the same bytes again and to apply the answer.
+//! The stored form of a pending lookup: everything needed to send the same bytes again and to apply the answer.
 //!
 //! Body: layout, number of queries (u32); then for each query index, slot and pair (u32 each; the slot is 2^32 − 1 if no hint
-//! contains the record); then a side (0 or 1) for each; then the queries' bytes; then the batch's name (32 bytes), computed
-//! from everything before it when the batch was drawn.
+//! contains the record); then a side (0 or 1) for each; then the queries' bytes; then the lookup's name (32 bytes), computed
+//! from everything before it when the lookup was drawn.
 
 use zeroize::Zeroizing;
 
@@ -45,15 +45,15 @@ impl Pending {
         out
     }
 
-    /// Reads a stored batch. It must belong to this hint at this version.
+    /// Reads a stored lookup. It must belong to this hint at this version.
     ///
     /// # Errors
-    /// [`Error::State`] or [`Error::Index`] if the bytes are no such batch.
+    /// [`Error::State`] or [`Error::Index`] if the bytes are no such lookup.
     pub fn decode<F: Function>(bytes: &[u8], hint: &Hint<F>) -> Result<Self, Error> {
         let (layout, geometry) = (hint.layout(), hint.geometry());
         let (stamp, mut reader) = Reader::open(bytes, KIND)?;
         if stamp != hint.stamp() {
-            return Err(Error::State("a pending batch of another hint, or of another version of it"));
+            return Err(Error::State("a pending lookup of another hint, or of another version of it"));
         }
         reader.expect_layout(layout)?;
         let name = *reader.last()?;

@@ -1,4 +1,4 @@
-//! The stored form of an effect: how a batch changed a hint.
+//! The stored form of an effect: how a lookup changed a hint.
 //!
 //! Body: layout, number of queries (u32), partitions q* (a u32 for each query), columns (a u16 for each), refresh columns
 //! (Q u16 for each), changes (Q·ℓ bytes for each).

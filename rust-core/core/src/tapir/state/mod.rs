@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | [`partial`] | `PIRb` | a hint in the making, with some partitions folded |
 //! | [`checkpoint`] | `PIRc` | a whole hint: permutations and parities |
-//! | [`pending`] | `PIRp` | a batch whose vectors may have been sent |
-//! | [`effect`] | `PIRe` | how a batch changed the hint |
+//! | [`pending`] | `PIRp` | a lookup whose vectors may have been sent |
+//! | [`effect`] | `PIRe` | how a lookup changed the hint |
 //! | [`crate::stored::HintUpdate`] | `PIRu` | how an epoch changed the hint |
 //!
 //! A journal of effects and updates follows each checkpoint.

@@ -1,8 +1,8 @@
-//! The stored form of a pending batch: everything needed to send the same bytes again and to apply the answers.
+//! The stored form of a pending lookup: everything needed to send the same bytes again and to apply the answers.
 //!
 //! Body: layout, number of queries (u32), indices (a u32 for each query), columns (a u16 for each), refresh columns, retrieve
-//! vectors and refresh vectors (Q u16 for each), and the batch's name (32 bytes). The name was computed from everything
-//! before it, when the batch was drawn.
+//! vectors and refresh vectors (Q u16 for each), and the lookup's name (32 bytes). The name was computed from everything
+//! before it, when the lookup was drawn.
 
 use zeroize::Zeroizing;
 
@@ -42,15 +42,15 @@ impl Pending {
         out
     }
 
-    /// Reads a stored batch. It must belong to this hint at this version.
+    /// Reads a stored lookup. It must belong to this hint at this version.
     ///
     /// # Errors
-    /// [`Error::State`] or [`Error::Index`] if the bytes are no such batch.
+    /// [`Error::State`] or [`Error::Index`] if the bytes are no such lookup.
     pub fn decode(bytes: &[u8], hint: &Hint) -> Result<Self, Error> {
         let layout = hint.layout();
         let (stamp, mut reader) = Reader::open(bytes, KIND)?;
         if stamp != hint.stamp() {
-            return Err(Error::State("a pending batch of another hint, or of another version of it"));
+            return Err(Error::State("a pending lookup of another hint, or of another version of it"));
         }
         reader.expect_layout(layout)?;
         let name = *reader.last()?;

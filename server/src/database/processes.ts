@@ -1,4 +1,4 @@
-// Processes that share a storage show epochs together. A replica follows: it takes up what the process that writes has stored, epoch by
+// Processes that share a storage show epochs together. A replica catches up: it takes up what the process that writes has stored, epoch by
 // epoch, while queries go on.
 
 import { decodeManifest, type EpochStatus } from '@keyhush/protocol'
@@ -16,7 +16,7 @@ import { nextOfList } from './next-epoch.js'
 import type { Queue } from './queue.js'
 import type { Signatures } from './signatures.js'
 
-/** What a database has, for publishing and following. */
+/** What a database has, for publishing and catching up. */
 export interface Together {
   readonly storage: Storage
   readonly store: EpochStore
@@ -26,7 +26,7 @@ export interface Together {
   readonly queue: Queue
 }
 
-export class Following {
+export class Processes {
   readonly #database: Together
   /** where processes share the storage: says when all show an epoch */
   #announcements: Announcements | undefined
@@ -49,7 +49,7 @@ export class Following {
       writes: !isReplica,
       has: () => answered.latest.manifest.epoch,
       shows: () => answered.newest.manifest.epoch,
-      follow: () => queue(() => this.#follow()),
+      catchUp: () => queue(() => this.#catchUp()),
       show: epoch => {
         if (epoch >= answered.latest.manifest.epoch) answered.show()
       },
@@ -57,7 +57,7 @@ export class Following {
     })
     engine.listen(message => {
       if (message !== SIGNED && message !== '') return
-      void signed.readBehind().then(() => {
+      void signed.refresh().then(() => {
         if (message === SIGNED) signed.tell()
       })
     })
@@ -80,7 +80,7 @@ export class Following {
   }
 
   /** Takes up what the process that writes has stored since. */
-  async #follow(): Promise<void> {
+  async #catchUp(): Promise<void> {
     const { answered, past, store } = this.#database
     const head = await store.head()
     while (head !== undefined && head.epoch > answered.latest.manifest.epoch) {

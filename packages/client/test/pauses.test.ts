@@ -1,5 +1,5 @@
-// What a call does it does in turns: between two of them the page has its thread back. The longest of an offline
-// phase in a browser: `npm run bench -- --only lookups`.
+// A call is cut into tasks: between two of them the page has its thread back. The longest of an offline phase in a
+// browser: `npm run bench -- --only lookups`.
 
 import { describe, expect, test } from 'vitest'
 import type { Environment } from '../src/platform/environment.js'
@@ -11,58 +11,58 @@ import { publisherKey, signedOnBoth } from './support/signed.js'
 
 const OPTIONS = { servers: [A, B], mode: 'instant', storage: 'memory', push: false } as const
 
-/** An instant map whose turns are written down: `pause`, and what is called between two of them. */
+/** An instant map whose steps are written down: `pause`, and what is called between two of them. */
 function watched() {
   const { network, database } = keyless()
-  const turns: string[] = []
+  const steps: string[] = []
   const harness = new Harness(network, 1, {
-    async pause(behind) {
-      turns.push(behind ?? 'pause')
+    async pause(when) {
+      steps.push(when ?? 'pause')
     },
     loadCore: (async () => {
-      turns.push('core')
+      steps.push('core')
       return core
     }) as Environment['loadCore'],
   })
   const fetch: Environment['fetch'] = (url, init) => {
-    turns.push(url.slice(url.indexOf('/v1/')))
+    steps.push(url.slice(url.indexOf('/v1/')))
     return harness.environment.fetch(url, init)
   }
-  return { harness, turns, database, environment: { ...harness.environment, fetch } }
+  return { harness, steps, database, environment: { ...harness.environment, fetch } }
 }
 
 test('open() yields before it asks for manifests, before it starts the core, and at its end', async () => {
-  const { harness, turns, environment } = watched()
+  const { harness, steps, environment } = watched()
   const opening = openWith(environment, OPTIONS)
-  expect(turns).toEqual(['pause'])
+  expect(steps).toEqual(['pause'])
   await harness.drive(opening)
   const both = (path: string) => [path, path]
-  expect(turns).toEqual(['pause', ...both('/v1/manifest'), 'pause', 'core', ...both('/v1/info'), 'pause'])
+  expect(steps).toEqual(['pause', ...both('/v1/manifest'), 'pause', 'core', ...both('/v1/info'), 'pause'])
 })
 
 test('a lookup yields once, then sends both requests together; withdrawn before that, it sends nothing', async () => {
-  const { harness, turns, environment, database } = watched()
+  const { harness, steps, environment, database } = watched()
   const map = await harness.drive(openWith(environment, OPTIONS))
-  turns.length = 0
+  steps.length = 0
   const found = map.at(3)
-  expect(turns).toEqual(['pause'])
+  expect(steps).toEqual(['pause'])
   expect(await harness.drive(found)).toEqual(database.byIndex[3])
-  expect(turns).toEqual(['pause', '/v1/instant', '/v1/instant'])
-  turns.length = 0
+  expect(steps).toEqual(['pause', '/v1/instant', '/v1/instant'])
+  steps.length = 0
   const controller = new AbortController()
   const withdrawn = map.at(3, { signal: controller.signal })
   controller.abort()
   await expect(harness.drive(withdrawn)).rejects.toThrow('abort')
   await harness.drive(map.close())
-  expect(turns).toEqual(['pause'])
+  expect(steps).toEqual(['pause'])
 })
 
-test('in mode auto what a state costs is computed behind the page, once open() has resolved', async () => {
-  const { harness, turns, environment } = watched()
+test('in mode auto what a state costs is computed in the background, once open() has resolved', async () => {
+  const { harness, steps, environment } = watched()
   const map = await harness.drive(openWith(environment, { ...OPTIONS, mode: 'auto' }))
   await harness.drive(map.at(3))
-  const cores = turns.filter(turn => turn === 'core' || turn === 'behind')
-  expect(cores.slice(0, 3)).toEqual(['core', 'behind', 'core'])
+  const cores = steps.filter(step => step === 'core' || step === 'background')
+  expect(cores.slice(0, 3)).toEqual(['core', 'background', 'core'])
 })
 
 // Before the first instant lookup there is one round trip, which does not wait for the core.
