@@ -79,7 +79,7 @@ export function withPending(
   const whole = usable(head, hintId, 'whole')
   assertVersion(whole, version)
   if (whole.pending !== undefined && !equalBytes(whole.pending, pending)) {
-    throw new StateMovedError('another lookup is pending')
+    throw new StateMovedError('a lookup is pending')
   }
   return { ...whole, pending }
 }
