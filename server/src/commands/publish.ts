@@ -91,11 +91,6 @@ function notBegun({ generation }: PublishArguments): string {
   return generation ? 'due; build it with keyhush build --succeeds' : 'due, but not begun (--no-generation)'
 }
 
-interface OwnCopy {
-  readonly url: string
-  close(): Promise<void>
-}
-
 /**
  * Publishing at one server: this process serves the publisher's own copy to itself for as long as it publishes. What a batch makes of
  * the copy has to be what the server says, before the manifest is signed.
@@ -105,7 +100,7 @@ export async function openOwnCopy(
   store: string | undefined,
   dataset: string | undefined,
   keys: readonly KeyPair[],
-): Promise<OwnCopy | undefined> {
+) {
   if (servers.length > 1) {
     if (store === undefined && dataset === undefined) return undefined
     throw new PublishError(

@@ -71,7 +71,8 @@ interface Gathered {
 /** In its queue are those whose queries are not all taken; `waiting` counts queries. */
 export class InstantLookups extends Requests<WaitingLookup> implements Source {
   readonly #wake: (core: Core) => void
-  #passes = 0
+  /** passes under way */
+  passes = 0
   /** for how many queries the next pass waits, and until when */
   #gathering = { queries: 0, until: 0 }
   #timer: NodeJS.Timeout | undefined
@@ -80,11 +81,6 @@ export class InstantLookups extends Requests<WaitingLookup> implements Source {
   constructor({ waiting = DEFAULT_WAITING }: InstantOptions, wake: (core: Core) => void) {
     super(waiting, ({ request, taken }) => request.count - taken, FULL)
     this.#wake = wake
-  }
-
-  /** Passes under way. */
-  get passes(): number {
-    return this.#passes
   }
 
   /** Lets a request wait for its passes. Throws an `instant_full` Refusal if there is no room for it. */
@@ -171,10 +167,10 @@ export class InstantLookups extends Requests<WaitingLookup> implements Source {
       pass = core.newInstantPass(handle, queries, kinds, servers)
       const descriptor = pass.descriptor(handle)
       const end = readers.begin()
-      this.#passes += 1
+      this.passes += 1
       const begun = performance.now()
       const over = () => {
-        this.#passes -= 1
+        this.passes -= 1
         const ended = performance.now()
         this.#gathering = { queries: taken.length, until: ended + GATHERING * (ended - begun) }
         end()

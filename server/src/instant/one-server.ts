@@ -31,15 +31,11 @@ const FULL = 'too many lookups are waiting; try again later'
 
 /** `waiting` counts queries, those that are being answered too. */
 export class OneServerLookups extends Requests<WaitingRequest> {
-  #answering = 0
+  /** queries that threads are answering */
+  answering = 0
 
   constructor({ waiting = DEFAULT_WAITING }: OneServerOptions = {}) {
     super(waiting, ({ request, answers }) => request.count - answers.length, FULL)
-  }
-
-  /** Queries that threads are answering. */
-  get answering(): number {
-    return this.#answering
   }
 
   /** Lets a request wait for its turns. Throws an `instant_full` Refusal if there is no room for it. */
@@ -71,7 +67,7 @@ export class OneServerLookups extends Requests<WaitingRequest> {
     const number = entry.answers.length
     entry.asked = true
     this.queue.served(entry)
-    this.#answering += 1
+    this.answering += 1
     try {
       entry.answers.push(await prepared.answer(of, queries.subarray(number * bytes, (number + 1) * bytes)))
       if (entry.answers.length === count) {
@@ -83,7 +79,7 @@ export class OneServerLookups extends Requests<WaitingRequest> {
       this.drop(entry, isLost ? notPrepared(entry.request.epochs) : (error as Error))
     } finally {
       entry.asked = false
-      this.#answering -= 1
+      this.answering -= 1
       this.#wake()
     }
   }

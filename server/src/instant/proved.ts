@@ -16,17 +16,13 @@ interface WaitingProof extends Settles {
 /** `waiting` counts records of answers. */
 export class ProvedAnswers extends Requests<WaitingProof> {
   readonly #most: number
-  #proving = 0
+  /** answers that threads are proving */
+  proving = 0
 
   /** Proves so many at a time. */
   constructor(most: number) {
     super(MOST_ENTRIES, ({ unproved }) => unproved.entries, FULL)
     this.#most = most
-  }
-
-  /** Answers that threads are proving. */
-  get proving(): number {
-    return this.#proving
   }
 
   /** Lets an answer wait for a thread. Throws an `instant_full` Refusal if there is no room for it. */
@@ -38,7 +34,7 @@ export class ProvedAnswers extends Requests<WaitingProof> {
 
   #wake(): void {
     const { queue } = this
-    while (this.#proving < this.#most) {
+    while (this.proving < this.#most) {
       const [entry] = queue.inTurn()
       if (entry === undefined) return
       queue.served(entry)
@@ -48,13 +44,13 @@ export class ProvedAnswers extends Requests<WaitingProof> {
   }
 
   async #prove(entry: WaitingProof): Promise<void> {
-    this.#proving += 1
+    this.proving += 1
     try {
       entry.resolve(await entry.unproved.prove())
     } catch (cause) {
       entry.reject(new ThreadError('an answer could not be proved', { cause }))
     } finally {
-      this.#proving -= 1
+      this.proving -= 1
       this.#wake()
     }
   }
