@@ -10,6 +10,7 @@ import { promisify } from 'node:util'
 import { HEADER_BYTES } from '@keyhush/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { NEEDS_LINUX, NEEDS_POSIX } from '../../tests/support/needs.js'
+import { slice } from '../dist/base/pace.js'
 import { Connections, mostConnections } from '../dist/http/limits/connections.js'
 import { builtDirectory, logged, pseudoRandom, queryAt, running, small, temporaryDirectory } from './helpers.js'
 import { deaf } from './sockets.js'
@@ -132,6 +133,26 @@ test('however many networks have connections, there is soon a place for newcomer
   for (let i = 0; i < newcomers; i++) open(`172.${i % 250}.${Math.floor(i / 250)}.1`)
   expect(performance.now() - filled).toBeLessThan(filled - begun)
   expect(connections.refused).toBe(newcomers)
+})
+
+test('a turn of the loop begins few requests, and first those of a network with few', async () => {
+  const begun: string[] = []
+  const server = createServer(({ socket }) => {
+    begun.push(socket.remoteAddress!)
+    const until = performance.now() + slice.milliseconds
+    while (performance.now() < until);
+  })
+  Connections.of(server)
+  const addresses = [...Array<string>(50).fill('198.51.100.1'), '192.0.2.1']
+  for (const remoteAddress of addresses) {
+    const socket = Object.assign(new Duplex({ read() {} }), { remoteAddress, encrypted: false })
+    server.emit('connection', socket)
+    socket.push('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  }
+  let turns = 0
+  for (; begun.length < addresses.length; turns++) await new Promise(resolve => setImmediate(resolve))
+  expect(begun.indexOf('192.0.2.1')).toBeLessThan(5)
+  expect(turns).toBeGreaterThan(addresses.length / 2)
 })
 
 const FILES = 256

@@ -9,6 +9,7 @@ import { getHeapStatistics } from 'node:v8'
 import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import { Ranked, Shares } from './shares.js'
+import { Turns } from './turns.js'
 
 const SECOND = 1000
 const KIB = 1024
@@ -103,6 +104,7 @@ export class Connections {
   /** the reply of the request under way */
   readonly #answering = new WeakMap<Socket, ServerResponse>()
   #isClosing = false
+  readonly #turns = new Turns()
 
   /** Those of `server`. The first call sets the options. */
   static of(server: Server, options: ConnectionsOptions = {}): Connections {
@@ -133,7 +135,11 @@ export class Connections {
     server.removeAllListeners('request')
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
       if (!this.#begins(request, response)) return
-      for (const handler of handlers) handler.call(server, request, response)
+      const { socket } = request
+      this.#turns.take(this.#open.get(socket)?.network ?? '', () => {
+        if (socket.destroyed) return
+        for (const handler of handlers) handler.call(server, request, response)
+      })
     })
     // Node would answer what it does not know to expect by itself.
     server.on('checkExpectation', (request, response) => server.emit('request', request, response))
