@@ -78,7 +78,7 @@ const wait = (THOROUGH ? 90_000 : 45_000) * times
 const common = {
   // As Node loads it for everybody else, once a process, rather than compiled again by Vite.
   server: { deps: { external: [/\/(packages\/\w+|server)\/(dist|generated)\/|\/demo\/build\//] } },
-  setupFiles: ['tests/support/bytes.ts', 'tests/support/waiting.ts'],
+  setupFiles: ['tests/support/setup.ts'],
   testTimeout: limit,
   hookTimeout: 180_000 * times,
   expect: { poll: { timeout: wait } },

@@ -4,8 +4,8 @@
 import { encodeInstantQuery, HEADER_BYTES, instantLayout } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
+import { keyed as manifest } from '../../packages/protocol/test/manifests.js'
 import { pool } from '../src/page/wire/pooled.js'
-import { manifest } from './manifest.js'
 
 const core = await loadCore()
 

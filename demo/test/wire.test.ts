@@ -3,10 +3,10 @@
 import { encodeInstantAnswer, encodeInstantQuery, hasInstant, instantLayout } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
+import { keyed as manifest } from '../../packages/protocol/test/manifests.js'
 import { check, type Seen } from '../src/page/wire/checks.js'
 import { fieldsOfReply, fieldsOfRequest } from '../src/page/wire/fields.js'
 import type { Exchange } from '../src/page/wire/recorder.js'
-import { manifest } from './manifest.js'
 
 const core = await loadCore()
 const random = (length: number, seed = 1) => {

@@ -22,9 +22,8 @@ import { lookups } from './lookups.js'
 import { oneServer } from './one-server.js'
 import { type Options, type Part, readOptions } from './options.js'
 import { phones } from './phones.js'
-import { passed, type Section, tablesOf } from './report.js'
+import { passed, type Section, tablesOf, writeTables } from './report.js'
 import { visits } from './visits.js'
-import { writeTables } from './write.js'
 
 const MEASURES: Record<Part, (options: Options) => Promise<Section[]>> = {
   compute: computing,

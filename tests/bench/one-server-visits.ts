@@ -6,13 +6,12 @@ import { toHex } from '@keyhush/protocol'
 import { PublisherRecord, publish } from '@keyhush/server'
 import { loadCore } from '@keyhush/wasm'
 import { PUBLISHER, PUBLISHER_KEY } from '../support/publishing.js'
-import { startApp, visitApp } from './app-page.js'
 import { type Options, target } from './options.js'
 import { measureVisit } from './page.js'
 import { power } from './plot.js'
 import type { Section } from './report.js'
 import { check, forOneServer, pseudorandomBytes, Stage, untilReady } from './stage.js'
-import { build, keyedSource, keyOf, shapeLine } from './visits.js'
+import { build, keyedSource, keyOf, shapeLine, startApp, visitApp } from './visits.js'
 
 const VALUE_BYTES = 32
 

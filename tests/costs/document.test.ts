@@ -5,10 +5,9 @@ import { loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
 import { bytes } from '../../server/dist/commands/plan.js'
 import { runKeyhush } from '../../server/test/command.js'
-import { KINDS } from '../bench/capacity.js'
+import { KINDS, shardTable } from '../bench/capacity.js'
 import { aligned, between, markdown } from '../bench/document.js'
 import { plot } from '../bench/plot.js'
-import { shardTable } from '../bench/shards.js'
 import { comparisons } from '../bench/traffic.js'
 
 const read = (path: string) => readFile(new URL(`../../docs/${path}`, import.meta.url), 'utf8')

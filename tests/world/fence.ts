@@ -9,7 +9,7 @@ import {
   HEADER_BYTES,
 } from '@keyhush/protocol'
 import type { Epoch } from '../interop/reference/message.js'
-import { hexOf } from './hex.js'
+import { hexOf } from './ledger.js'
 
 /** The request hash where there is no request yet. */
 const NONE = '00'.repeat(32)

@@ -5,8 +5,7 @@ import { MemoryStore, type StateStore } from '@keyhush/client/environment'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Model, perform, schedule } from '../../packages/client/test/store/schedules.js'
-import { hexOf } from './hex.js'
-import { after, DURABILITY, type Head, isWrite, type Write } from './ledger.js'
+import { after, DURABILITY, type Head, hexOf, isWrite, type Write } from './ledger.js'
 
 /** Notes the call, and makes it. */
 function noting(store: StateStore, note: (write: Write) => void): StateStore {

@@ -2,7 +2,6 @@
 // should be accepted.
 
 import type { StateStore } from '@keyhush/client/environment'
-import { hexOf } from './hex.js'
 
 /** Methods that change what is stored. What a power loss may undo follows from docs/threat-model.md, S1 and S2. */
 export const DURABILITY = {
@@ -112,4 +111,8 @@ export function after(head: Head | undefined, { method, parameters }: Write, tor
 function hintNamedBy({ method, parameters }: Write): string | undefined {
   const id = method === 'begin' ? parameters[3] : parameters[0]
   return id && hexOf(id)
+}
+
+export function hexOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex')
 }

@@ -13,8 +13,8 @@ import { rest } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { core, Harness, keyed, NAMES, refusedBy } from './support/harness.js'
 import { change, Living, livingKeyed } from './support/living.js'
-import { among, SERVERS } from './support/many.js'
 import {
+  among,
   bytesOf,
   drip,
   hang,
@@ -25,6 +25,7 @@ import {
   ok,
   on,
   problem,
+  SERVERS,
   type Seen,
   silence,
 } from './support/network.js'

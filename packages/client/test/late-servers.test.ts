@@ -14,8 +14,20 @@ import { buildDatabase, type Database, someValues } from './support/database.js'
 import { core, Harness, keyed, NAMES, sameOnBoth } from './support/harness.js'
 import { FakeLine } from './support/line.js'
 import { change, Living } from './support/living.js'
-import { among, SERVERS } from './support/many.js'
-import { A, B, bytesOf, drip, hang, late, type Misbehave, type Network, on, type Seen } from './support/network.js'
+import {
+  A,
+  among,
+  B,
+  bytesOf,
+  drip,
+  hang,
+  late,
+  type Misbehave,
+  type Network,
+  on,
+  SERVERS,
+  type Seen,
+} from './support/network.js'
 import { publisherKey, signatureOf } from './support/signed.js'
 import { World } from './support/world.js'
 

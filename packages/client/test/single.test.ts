@@ -22,10 +22,10 @@ import {
   withHandles,
 } from './support/harness.js'
 import { add, append, change, edit, Living, livingKeyless, openedLiving, remove, utf8 } from './support/living.js'
-import { among, SERVERS } from './support/many.js'
 import {
   A,
   after,
+  among,
   B,
   busy,
   bytesOf,
@@ -38,6 +38,7 @@ import {
   on,
   problem,
   queryIn,
+  SERVERS,
 } from './support/network.js'
 import { publisherKey, signedOnBoth } from './support/signed.js'
 import { type Life, openedWorld, World } from './support/world.js'

@@ -39,3 +39,12 @@ export const later: Manifest = {
   updateListHash: new Uint8Array(32).fill(3),
   previousManifest: new Uint8Array(32).fill(4),
 }
+
+const digests = new Uint8Array(4 * 32)
+
+/** 4000 records of 20 bytes, with keys. */
+export const keyed: Manifest = {
+  ...{ ...keyless, generation: 3, epoch: 9, keyed: true, records: 4000, recordBytes: 20, valueBytes: 4 },
+  ...{ partitions: 4, partitionRecords: 1000, commitments: digests, contentHashes: digests },
+  ...{ directoryBytes: 4096, directoryBlockLog: 3, directoryBlockBytes: 512 },
+}

@@ -271,7 +271,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'packages/client/src/servers/path.ts',
     find: '    if (!canLead(last, wanted, target)) return undefined // before any of it is hashed\n',
     replace: '',
-    play: { file: 'hashes-little.test.ts', test: /^mode local/ },
+    play: { file: 'costs.test.ts', test: /^mode local/ },
     shows: /expected \d+ to be less/,
   },
   {

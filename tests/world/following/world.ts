@@ -4,7 +4,7 @@
 // Not modelled:
 //
 //   - a read that meets a batch which is half applied: a server takes one request at a time (tests/world/living has that);
-//   - bandwidth, and time that computing takes (hashes-little.test.ts counts hashes);
+//   - bandwidth, and time that computing takes (costs.test.ts counts hashes);
 //   - disks that fail or lose writes (tests/world/state and living);
 //   - generations that linger for hours, PostgreSQL, Pointproofs, mode `instant` with one server, four servers or more;
 //   - twins of which one key is in the database and the other is not (tests/privacy).

@@ -18,8 +18,7 @@ import { encodeQuery } from '../../interop/reference/message.js'
 import { type Geometry, geometryOf } from '../../interop/reference/single.js'
 import { claimFor, nameOfClaim, splitClaim } from '../fence.js'
 import { decodePending, decodeSinglePending } from '../forms.js'
-import { hexOf } from '../hex.js'
-import { after, type Head, type Write } from '../ledger.js'
+import { after, type Head, hexOf, type Write } from '../ledger.js'
 import { SERVERS, type ServerName } from '../network.js'
 
 type Vectors = readonly (readonly number[])[]

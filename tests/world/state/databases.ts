@@ -5,7 +5,7 @@ import { type Core, loadCore } from '@keyhush/wasm'
 import { buildDatabase, type Database, later } from '../../../packages/client/test/support/database.js'
 import { decodeDirectory, indexOf } from '../../interop/reference/directory.js'
 import { fingerprint } from '../../interop/reference/hash.js'
-import { hexOf } from '../hex.js'
+import { hexOf } from '../ledger.js'
 import type { Plain } from '../questions.js'
 
 export type { Database }

@@ -14,7 +14,7 @@ import {
 import { blake3 } from '@noble/hashes/blake3.js'
 import type { Chance } from '../chance.js'
 import { Fence } from '../fence.js'
-import { hexOf } from '../hex.js'
+import { hexOf } from '../ledger.js'
 import { SERVERS, type ServerName as Server } from '../network.js'
 import { DATABASES, type Database } from './databases.js'
 

@@ -387,3 +387,10 @@ export const busy = on('/v1/answer', () => problem(503, 'not_ready'))
 
 /** What was asked of partitions, directories and lists. */
 export const blobs = ({ seen }: Network): Seen[] => seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
+
+/** Three servers or more are of these. */
+export const SERVERS = Array.from({ length: 8 }, (_, i) => `https://${'abcdefgh'[i]}.example`)
+
+/** The first of them, all with the same databases. */
+export const among = (count: number, ...databases: Database[]) =>
+  new Network(Object.fromEntries(SERVERS.slice(0, count).map(server => [server, databases])))

@@ -1,3 +1,0 @@
-export function hexOf(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('hex')
-}
