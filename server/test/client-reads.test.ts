@@ -136,11 +136,32 @@ test('a request that had to leave reads nothing more', async () => {
   expect(await newcomer).toBe('read')
 })
 
-test('manifests of the past count for the rate of a client', async () => {
-  const { updatable } = await published()
+test('manifests that have gone from memory count for the rate of a client, and no others', async () => {
+  const { storage } = await published()
+  const updatable = await opened(storage, { history: EPOCHS - 3 })
+  const made = [await publish(updatable, EPOCHS + 1), await publish(updatable, EPOCHS + 2)]
   const app = await running({ datasets: [{ updatable }], instant: false, oneServer: false, rateLimit: 2 })
-  const paths = ['/v1/manifests?since=3', '/v1/manifest?generation=1&epoch=4', '/v1/manifests?since=3', '/v1/manifest']
+  const statusOf = async (path: string) => (await app.inject(path)).statusCode
+  const newest = `/v1/manifest?generation=1&epoch=${made[1]!.epoch}`
+  const ofFollowers = ['/v1/manifest', newest, `/v1/manifests?since=${EPOCHS}`, `/v1/manifests?since=${EPOCHS + 2}`]
+  for (const path of [...ofFollowers, ...ofFollowers]) expect(await statusOf(path)).toBe(200)
+  const past = ['/v1/manifests?since=6', '/v1/manifest?generation=1&epoch=7', '/v1/manifest?generation=1&epoch=9']
   const statuses: number[] = []
-  for (const path of paths) statuses.push((await app.inject(path)).statusCode)
-  expect(statuses).toEqual([200, 200, 429, 200])
+  for (const path of [...past, ...ofFollowers]) statuses.push(await statusOf(path))
+  expect(statuses).toEqual([200, 200, 429, 200, 200, 200, 200])
+})
+
+test('numbers that no epoch has leave no request waiting', async () => {
+  const { updatable } = await published()
+  const app = await running({ datasets: [{ updatable }], instant: false, oneServer: false })
+  for (let i = 0; i < 300; i++) {
+    expect((await app.inject('/v1/manifest?generation=1&epoch=4294967296')).statusCode).toBe(400)
+  }
+  expect((await app.inject('/v1/manifest?generation=1&epoch=4')).statusCode).toBe(200)
+  const reads = new Reads()
+  const from = { ip: '198.51.100.1', raw: { socket: {} } } as FastifyRequest
+  const throwing = () => {
+    throw new Error('at once')
+  }
+  for (let i = 0; i < 300; i++) await expect(reads.wait(from, throwing)).rejects.toThrow('at once')
 })

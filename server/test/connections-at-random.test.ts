@@ -16,7 +16,11 @@ const CONNECTIONS = THOROUGH ? 2000 : 600
 const AT_ONCE = 40
 const PATHS = ['answer', 'instant', 'fence', 'info', 'manifest', 'events', 'epochs', `blobs/${'0'.repeat(64)}`]
 
-const path = fc.oneof(fc.constantFrom(...PATHS.map(name => `/v1/${name}`)), fc.constantFrom('/readyz', '/x', '/%zz'))
+const NAMED = '/v1/manifest?generation=1&epoch=4294967296'
+const path = fc.oneof(
+  fc.constantFrom(NAMED, ...PATHS.map(name => `/v1/${name}`)),
+  fc.constantFrom('/readyz', '/x', '/%zz'),
+)
 const number = (max: number) => fc.integer({ min: 0, max })
 const head = (method: string, more = '') => path.map(where => `${method} ${where} HTTP/1.1\r\nHost: x\r\n${more}\r\n`)
 const garbage = fc.uint8Array({ maxLength: 300 }).map(bytes => Buffer.from(bytes).toString('latin1'))

@@ -23,6 +23,7 @@ import type { FastifyInstance } from 'fastify'
 import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { PUBLISHER } from '../../tests/support/publishing.js'
 import { thoroughly } from '../../tests/support/thoroughly.js'
+import { FixedEpochs } from '../dist/database/fixed-epochs.js'
 import type { Generation } from '../dist/database/generation.js'
 import { checkHintable } from '../dist/database/one-server.js'
 import {
@@ -325,4 +326,19 @@ test('its thread ends with the database: nothing is answered any more', async ()
   await updatable.close()
   expect(prepared.ready).toBe(false)
   await expect(prepared.answer('records', new Uint8Array(1))).rejects.toThrow('the thread has ended')
+})
+
+test('close() of a fixed database resolves once its thread has ended', async () => {
+  const epochs = new FixedEpochs(await fixed({ oneServer: true, expires: 4_000_000_000 }))
+  await epochs.prepare()
+  let ended = false
+  const { terminate } = Worker.prototype
+  const spy = vi.spyOn(Worker.prototype, 'terminate').mockImplementation(async function (this: Worker) {
+    const code = await terminate.call(this)
+    ended = true
+    return code
+  })
+  onTestFinished(() => spy.mockRestore())
+  await epochs.close()
+  expect(ended).toBe(true)
 })

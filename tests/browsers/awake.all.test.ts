@@ -103,7 +103,7 @@ test(
   },
 )
 
-test('while the user saves data, nothing large is downloaded behind lookups; after that, it is', CHROMIUM, async () => {
+test('while the user saves data, nothing large is downloaded beside lookups; after that, it is', CHROMIUM, async () => {
   await onStage(2 ** 16, async stage => {
     const page = await stage.page(await browser.createBrowserContext())
     const cdp = await page.createCDPSession()

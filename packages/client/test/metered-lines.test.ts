@@ -45,7 +45,7 @@ const checkAt = async (w: World, map: KeyhushMap, index: number) => {
 }
 
 describe('on a metered line', () => {
-  test('nothing large is downloaded behind lookups, and the app is told once; it begins when the line is another', async () => {
+  test('nothing large is downloaded beside lookups, and the app is told once; it begins when the line is another', async () => {
     const w = world()
     const { line, life, open } = tabOn(w)
     const map = await open()

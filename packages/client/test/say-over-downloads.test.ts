@@ -195,7 +195,7 @@ describe('a state from which no update leads on', () => {
     await lookUp(w, map, 2)
   })
 
-  test.each([true, false])('a function is asked behind the lookups (full: %s)', async full => {
+  test.each([true, false])('a function is asked beside the lookups (full: %s)', async full => {
     const w = await outdated(full)
     const offers: DownloadOffer[] = []
     const map = await opened(w.life(), { full, download: offer => offers.push(offer) > 0 })
@@ -369,7 +369,7 @@ describe('prepare()', () => {
     await w.drive(map.prepare())
   })
 
-  test("open()'s onProgress is called behind lookups", async () => {
+  test("open()'s onProgress is called beside lookups", async () => {
     const w = world()
     const loaded: number[] = []
     const map = await opened(w.life(), { onProgress: ({ loadedBytes }) => void loaded.push(loadedBytes) })

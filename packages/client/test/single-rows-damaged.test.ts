@@ -114,7 +114,7 @@ describe('a disk that is full in the middle of rows', () => {
     await world.checkValues(again, [0, 111, 222, 333, 444, 555, 666, 777, 888, 999])
   })
 
-  test('while rows are made behind lookups: these go on until hints run out, and then fail until there is space', async () => {
+  test('while rows are made beside lookups: these go on until hints run out, and then fail until there is space', async () => {
     const { world, life, map } = await openedInRows({ lookups: 8 })
     life.at('putRow', 'before', full)
     await world.checkValues(map, [0, 1, 2, 3, 4, 5, 6, 7])
@@ -306,7 +306,7 @@ test('a reset() that is called off delays no lookup', async () => {
   expect(world.clock.now()).toBe(before)
 })
 
-test('close() does not wait for the sweeper, in reset() or behind lookups', async () => {
+test('close() does not wait for the sweeper, in reset() or beside lookups', async () => {
   const { world, map } = await opened()
   const reset = map.reset().catch((error: { code: string }) => error.code)
   await settle()

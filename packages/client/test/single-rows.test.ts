@@ -116,7 +116,7 @@ describe('tags in rows', () => {
     expect(world.auditor.distinct(A)).toBe(shown + 2)
   })
 
-  test('hints that run out are replaced behind the lookups, with rows of their own', async () => {
+  test('hints that run out are replaced beside the lookups, with rows of their own', async () => {
     const { network, database } = keyless()
     for (const [seed, storage] of (['memory', 'preferred'] as const).entries()) {
       const harness = new Harness(network, seed + 1, { loadCore })

@@ -306,7 +306,7 @@ describe('updates', () => {
 describe('hints that run out', () => {
   const partitions = ({ seen }: Network) => seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
 
-  test('are replaced behind the lookups, at a quarter left, and no call is lost', async () => {
+  test('are replaced beside the lookups, at a quarter left, and no call is lost', async () => {
     const { network, database, map, events, drive } = await opened(livingKeyless(), { lookups: 8 })
     const left: (number | undefined)[] = []
     for (let i = 0; i < 20; i++) {

@@ -65,7 +65,7 @@ export class Answered {
     this.newest.isCores = 'previous'
     if (this.#previous !== undefined) this.#previous.isCores = 'gone'
     this.#previous = undefined
-    this.preparing.endAllBut(this.newest)
+    void this.preparing.endAllBut(this.newest)
   }
 
   /** Clients may know of the staged epoch, if there is one. */
@@ -73,7 +73,7 @@ export class Answered {
     if (this.staged === undefined) return
     const { epoch, generation, previous, until } = this.staged
     this.staged = undefined
-    this.preparing.endAllBut(epoch, this.newest)
+    void this.preparing.endAllBut(epoch, this.newest)
     if (generation !== this.generation) this.lingering.begin(this.newest, this.generation, until)
     this.generation = generation
     this.#previous = previous

@@ -58,6 +58,8 @@ export interface Epochs {
   list(): EpochInfo[]
   /** a manifest's bytes, as far back as history goes */
   manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined>
+  /** whether the manifests after `epoch` are in memory, as many as `since` gives at a time */
+  remembers(epoch: number): boolean
   /**
    * The manifests after `epoch`, one behind the other; undefined: not known that far back, or yet. `reserve`: as for answers;
    * `goOn`: called before each is read, and may throw.

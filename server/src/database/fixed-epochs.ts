@@ -37,7 +37,7 @@ export class FixedEpochs implements Epochs {
   /** Ends what prepares. The dataset stays the caller's. */
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.#queue(async () => this.#preparing.endAllBut())
+    await this.#queue(() => this.#preparing.endAllBut())
   }
 
   get databaseId(): Uint8Array {
@@ -59,6 +59,10 @@ export class FixedEpochs implements Epochs {
 
   async manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined> {
     return this.find(generation, epoch)?.manifestBytes
+  }
+
+  remembers(): boolean {
+    return true
   }
 
   async since(epoch: number, reserve: (bytes: number) => void = () => {}): Promise<Uint8Array | undefined> {

@@ -49,6 +49,20 @@ export class History {
     return read
   }
 
+  /** Whether the manifests after `epoch` are in memory, as many as one reply has. */
+  remembers(epoch: number, newest: number): boolean {
+    for (let next = epoch + 1; next <= Math.min(newest, epoch + CHAIN_MANIFESTS); next++) {
+      if (!this.#manifests.get(next)?.bytes) return false
+    }
+    return true
+  }
+
+  /** Keeps the manifest of an epoch that is new, for which clients come now. */
+  keep(epoch: number, manifest: Uint8Array): void {
+    this.#manifests.set(epoch, { read: Promise.resolve(manifest), bytes: manifest.length })
+    this.#makeRoom()
+  }
+
   /** Forgets manifests that were read, the first ones first. Those that are being read stay: nobody is to read them again meanwhile. */
   #makeRoom(): void {
     let total = [...this.#manifests.values()].reduce((sum, { bytes }) => sum + bytes, 0)

@@ -42,13 +42,16 @@ export class Preparing {
     await this.prepare(epoch, from)
   }
 
-  /** Gives back the memory of all epochs but these. */
-  endAllBut(...kept: readonly EpochInMemory[]): void {
-    for (const epoch of this.#epochs) {
-      if (kept.includes(epoch)) continue
-      void epoch.oneServer?.close()
-      epoch.oneServer = undefined
-    }
+  /** Gives back the memory of all epochs but these. Resolves once their threads have ended. */
+  async endAllBut(...kept: readonly EpochInMemory[]): Promise<void> {
+    const ended = this.#epochs.filter(epoch => !kept.includes(epoch))
     this.#epochs = this.#epochs.filter(epoch => kept.includes(epoch))
+    await Promise.all(
+      ended.map(epoch => {
+        const { oneServer } = epoch
+        epoch.oneServer = undefined
+        return oneServer?.close()
+      }),
+    )
   }
 }

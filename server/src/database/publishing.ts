@@ -193,7 +193,7 @@ export class Publishing {
     const { newest, preparing, lingering } = answered
     // What stays on disk of the old generation is to be its last epoch, without a list.
     await this.#chunks.flush()
-    preparing.endAllBut(newest) // room for the next
+    void preparing.endAllBut(newest) // room for the next
     const made = await makeGeneration(answered.generation, newest, batch, headroom)
     const { generation, directoryBytes } = made
     let oneServer: Prepared | undefined

@@ -48,10 +48,11 @@ export class UpdatableDatabase implements Epochs {
   /** with Pointproofs */
   readonly folding: Folding | undefined
   /** what publishers have signed, and what clients are told for it */
-  readonly signed: Signatures
+  readonly signed: Pick<Signatures, 'told' | 'list' | 'listen' | 'unsignedSeconds' | 'signedEpoch'>
   /** called when memory and disk have parted: nothing may be published here, and the process is to be replaced */
   onFailure: (error: Error) => void = () => {}
 
+  readonly #signatures: Signatures
   readonly #storage: Storage
   readonly #isReplica: boolean
   readonly #answered: Answered
@@ -81,19 +82,22 @@ export class UpdatableDatabase implements Epochs {
     // The epoch before is answered, so there is always that much history.
     this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
     this.fence = fence
-    this.signed = new Signatures(store, answered, now)
+    const signed = new Signatures(store, answered, now)
+    this.#signatures = signed
+    this.signed = signed
     this.#proofs = proofs
     this.folding = proofs?.folding(
       () => answered.newest.manifest,
       (row, openings) => queue(() => store.writeOpenings(answered.newest.manifest.generation, row, openings)),
     )
-    const { history, folding, signed } = this
+    const { history, folding } = this
     const together = { storage, store, answered, past, signed, queue }
     this.#processes = new Processes(together)
     this.#publishing = new Publishing({ ...together, processes: this.#processes, folding, history, now }, loaded)
     answered.onFailure = error => this.onFailure(error)
-    answered.onShown = ({ manifest }) => {
+    answered.onShown = ({ manifest, manifestBytes }) => {
       past.note(manifest)
+      past.keep(manifest.epoch, manifestBytes)
       past.forgetBefore(manifest.epoch - history, answered.lingering.epoch?.manifest.epoch)
       signed.show(replica)
     }
@@ -139,7 +143,7 @@ export class UpdatableDatabase implements Epochs {
       const updatable = new UpdatableDatabase(storage, loaded, fence, options)
       await updatable.#past.index()
       await updatable.#answered.lingering.resume(core, head)
-      await updatable.signed.read()
+      await updatable.#signatures.read()
       updatable.folding?.catchUp()
       const { preparing, newest, generation } = updatable.#answered
       if (preparing.answers && hasOneServer(newest.manifest))
@@ -194,6 +198,10 @@ export class UpdatableDatabase implements Epochs {
     return bytes !== undefined && decodeManifest(bytes).generation === generation ? bytes : undefined
   }
 
+  remembers(epoch: number): boolean {
+    return this.#past.remembers(epoch, this.newest.manifest.epoch)
+  }
+
   async since(epoch: number, reserve = (_bytes: number) => {}, goOn = () => {}): Promise<Uint8Array | undefined> {
     return this.#has(epoch) ? await this.#past.since(epoch, this.newest.manifest.epoch, reserve, goOn) : undefined
   }
@@ -222,7 +230,7 @@ export class UpdatableDatabase implements Epochs {
   /** Keeps a publisher's signature. Throws a Refusal if it is none. */
   async addSignature(signature: SignatureInfo): Promise<void> {
     this.#checkWrites()
-    if (await this.signed.add(signature)) this.#storage.engine?.notify(SIGNED)
+    if (await this.#signatures.add(signature)) this.#storage.engine?.notify(SIGNED)
   }
 
   /** Makes an epoch of a batch; see Publishing. */
@@ -253,8 +261,8 @@ export class UpdatableDatabase implements Epochs {
     await this.folding?.stop()
     await this.#queue(async () => {})
     await this.#publishing.stop()
-    this.signed.close()
-    preparing.endAllBut()
+    this.#signatures.close()
+    await preparing.endAllBut()
     await this.#answered.generation.free()
     this.#proofs?.free()
     await lingering.close()

@@ -1,4 +1,4 @@
-// From memory to the store, around a lookup: the lookup before anything is sent (S1), its effect in one step (S2).
+// From memory to the store, around a lookup: its queries before anything is sent (S1), its effect in one step (S2).
 
 import { StorageError } from '../base/errors.js'
 import { StoreFailure } from '../store/storage.js'

@@ -194,7 +194,7 @@ async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead)
     await replay(hint, stored.entries, agreedOn(record))
     if (hint.version !== version) throw unreadable('the journal is not the one that follows the checkpoint')
     if (pending !== undefined) {
-      if (state.kind !== 'asked') throw unreadable('a lookup is pending')
+      if (state.kind !== 'asked') throw unreadable('a lookup is pending where none can be')
       state.resume(pending)
     }
     if (!machine.suits(scheme, state)) throw new UnsuitedError()

@@ -35,7 +35,9 @@ export class Reads {
       const assertWaits = () => {
         if (hasLeft) throw full
       }
-      read(assertWaits)
+      // What `read` throws at once frees its place, too.
+      Promise.resolve(assertWaits)
+        .then(read)
         .then(resolve, reject)
         .finally(() => this.#waiting.remove(waiter))
     })

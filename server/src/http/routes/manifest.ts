@@ -19,10 +19,13 @@ export function manifestRoute(app: Routes, { epochs, unsent, rate, reads }: Surr
       throw new Refusal('bad_request', 'expected generation and epoch together or neither, got one of them')
     }
     const { newest } = epochs
-    const bytes =
+    const wanted =
       generation === undefined || epoch === undefined
-        ? newest.manifestBytes
-        : await past(request, reply, () => epochs.manifestOf(numberOf(generation), numberOf(epoch)))
+        ? newest.manifest
+        : { generation: numberOf(generation), epoch: numberOf(epoch) }
+    const bytes =
+      epochs.find(wanted.generation, wanted.epoch)?.manifestBytes ??
+      (await past(request, reply, () => epochs.manifestOf(wanted.generation, wanted.epoch)))
     if (bytes === undefined) throw epochUnknown(newest.manifest)
     unsent.reserve(request, reply, bytes.length)
     return reply.header('cache-control', 'no-store').type('application/octet-stream').send(bytes)
@@ -32,7 +35,9 @@ export function manifestRoute(app: Routes, { epochs, unsent, rate, reads }: Surr
     // Those who wait for the same reading of the store go on in one turn: each chain takes room before it is made.
     const reserve = (bytes: number) => void unsent.reserve(request, reply, bytes)
     const since = numberOf(request.query.since)
-    const chain = await past(request, reply, assertWaits => epochs.since(since, reserve, assertWaits))
+    const chain = await (epochs.remembers(since)
+      ? epochs.since(since, reserve)
+      : past(request, reply, assertWaits => epochs.since(since, reserve, assertWaits)))
     if (chain === undefined) throw epochUnknown(epochs.newest.manifest)
     return reply.header('cache-control', 'no-store').type('application/octet-stream').send(chain)
   })

@@ -1,6 +1,6 @@
 // The journal's stored form: its head, the entries since the checkpoint, then what happened since, frame by frame.
 //
-// Every lookup appends two frames, a pending lookup and its effect. Each is synced before its promise resolves (S1), so only
+// Every lookup appends two frames: itself, pending, and its effect. Each is synced before its promise resolves (S1), so only
 // the last frame can be incomplete. It is dropped: its promise has not resolved. A complete frame with a wrong checksum
 // makes the state unreadable. It may have been stored and shown to a server before it rotted, and a state without it
 // would be an older state (S3).
