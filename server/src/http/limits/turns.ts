@@ -28,16 +28,17 @@ export class Turns {
     setImmediate(() => this.#go())
   }
 
+  /** Begins one at least, however short slices are. */
   #go(): void {
     this.#isBegun = false
     if (this.#waiting.size > 0) this.#begin()
     // A network that has more to begin comes last again.
     for (const [network, calls] of this.#waiting) {
-      if (this.#pace.isOver) return
       const call = calls.shift()!
       this.#waiting.delete(network)
       if (calls.length > 0) this.#waiting.set(network, calls)
       call()
+      if (this.#pace.isOver) return
     }
   }
 }
