@@ -1,7 +1,9 @@
 // Which options decide whether two maps share a session, and which schemes options are checked against.
 
+import { readFile } from 'node:fs/promises'
 import { PACKAGED, type PackagedProofs } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
+import { OPTIONS, optionsOf } from '../src/option-table.js'
 import { isSameWish, type OpenOptions, readOptions } from '../src/options.js'
 import { KNOWN } from '../src/scheme/known.js'
 import { SCHEMES } from '../src/scheme/table.js'
@@ -71,6 +73,15 @@ test.each<[string, Given, Given]>([
   ],
 ])('maps share a session if %s is written twice', (_what, one, other) => {
   expect(isSameWish(wishesOf(one), wishesOf(other))).toBe(true)
+})
+
+test('the READMEs list every option', async () => {
+  const readme = (name: string) => readFile(new URL(`../../${name}/README.md`, import.meta.url), 'utf8')
+  const tables = (await readme('client')).split('\n## Options\n')[1]?.split('\n## ')[0] ?? ''
+  const listed = [...tables.matchAll(/^\| (`[^|]*) \|/gm)].flatMap(([, names]) => names!.match(/\w+/g)!)
+  expect(new Set(listed)).toEqual(new Set([...Object.keys(OPTIONS), ...PACKAGED]))
+  const [, sentence] = /\*\*Options\.\*\*([^.]*)/.exec(await readme('react-native'))!
+  expect(new Set(sentence!.match(/(?<=`)\w+(?=`)/g))).toEqual(new Set([...optionsOf('native'), 'crypto']))
 })
 
 test('what is known of a scheme before its code is loaded is what the code says: mend facts.ts', () => {

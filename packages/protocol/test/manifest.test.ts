@@ -115,6 +115,22 @@ test('the tables in docs/protocol.md have the fields of the code: change them th
   expect(pointproofs).toEqual(rows(POINTPROOFS, 0))
   expect(section).toContain(`${end} bytes, then 64 for each partition`)
   expect(section).toContain(`In suite 6, ${headerBytes(POINTPROOFS)} bytes follow`)
+
+  const [, first] = document.split('\n### 1. Fetch the manifest\n')
+  const short = [...first!.split('\n### ')[0]!.matchAll(/^\| (\d+) \| ([\d, ]+) \|/gm)]
+  expect(short.length).toBeGreaterThan(15)
+  const known = new Map(header!.map(([at, bytes]) => [at, bytes]))
+  for (const [, at, bytes] of short) expect(`${at}: ${known.get(at!)}`).toBe(`${at}: ${bytes!.split(',')[0]}`)
+})
+
+test('within a generation all stays, but for what docs/protocol.md lists: a new field is `same`', () => {
+  const namesOf = (next: 'no smaller' | undefined) =>
+    Object.entries(HEADER).flatMap(([name, rules]) => (rules.next === next ? [name] : []))
+  expect(namesOf('no smaller')).toEqual(['records', 'partitions'])
+  expect(namesOf(undefined)).toEqual([
+    ...['generation', 'epoch', 'expires', 'directoryBytes', 'updateListBytes', 'directoryHash', 'updateListHash'],
+    ...['previousManifest', 'directoryCommitment'],
+  ])
 })
 
 describe('a chain of manifests', () => {
