@@ -118,7 +118,7 @@ export function allocate(
 /** The manifest of a first epoch, of a database that has been hashed; its id is still zero. */
 export function manifestOf(
   { shape, records, layout, database, directoryFields }: Filled,
-  { proofs = 'merkle', expires = 0 }: { readonly proofs?: Proofs | undefined; readonly expires?: number | undefined },
+  { proofs = 'merkle', expires = 0 }: { readonly proofs: Proofs | undefined; readonly expires: number | undefined },
 ): Manifest {
   return {
     suite: suiteOf(proofs),
