@@ -82,11 +82,15 @@ export async function buildVariants(workspace, into, library, variants) {
   const compile = async () => {
     await run('cargo', ['fetch', '--locked'], { cwd: join(root, workspace) })
     await step(`Compiling ${library}`, () =>
-      run('cargo', ['build', '--release', '--locked', '--target', target, '-p', library], inCrate(workspace, 'core')),
+      run(
+        'cargo',
+        ['build', '--release', '--locked', '--target', target, '-p', library],
+        inCrate(workspace, 'core', []),
+      ),
     )
   }
   await Promise.all([compileTools(), compile()])
-  // They take turns to compile, by cargo's lock, while the others optimise.
+  // Those of one size take turns to compile, by cargo's lock, while the others optimise.
   await Promise.all(
     Object.entries(variants).map(([name, options]) =>
       step(`Compiling and optimising ${name}`, () => pack(workspace, into, name, options)),
@@ -101,8 +105,9 @@ function compileTools() {
   )
 }
 
-function inCrate(workspace, name) {
+function inCrate(workspace, name, options) {
   const built = join(root, workspace, 'target')
+  const isSmall = options.includes('--config')
   const path = [join(root, tools, 'release'), join(root, 'node_modules', '.bin'), environment.PATH].join(delimiter)
   return {
     // cargo reads rustc's flags (SIMD) from the workspace's .cargo/config.toml, if it starts below that folder and RUSTFLAGS is
@@ -110,8 +115,8 @@ function inCrate(workspace, name) {
     cwd: join(root, workspace, 'wasm'),
     env: {
       ...{ PATH: path, ...flags() },
-      // Variants share intermediate files. Each has a folder for its module, because all modules have the same name.
-      ...{ CARGO_BUILD_BUILD_DIR: built, CARGO_TARGET_DIR: join(built, 'wasm', name) },
+      // Variants of one size share intermediate files. Each has a folder for its module, because all modules have the same name.
+      ...{ CARGO_BUILD_BUILD_DIR: isSmall ? join(built, 'small') : built, CARGO_TARGET_DIR: join(built, 'wasm', name) },
     },
   }
 }
@@ -139,7 +144,7 @@ async function pack(workspace, into, name, options) {
       ...['build', '--release', '--target', 'web', '--mode', 'no-install', '--no-pack', '--no-gitignore'],
       ...['--out-dir', own, '--out-name', name, '--', '--locked', ...options],
     ],
-    inCrate(workspace, name),
+    inCrate(workspace, name, options),
   )
   for (const file of [`${name}.js`, `${name}.d.ts`, `${name}_bg.wasm`]) renameSync(join(own, file), join(into, file))
   rmSync(own, { recursive: true })

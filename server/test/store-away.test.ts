@@ -76,10 +76,14 @@ test('/v1/info answers at once while the store hangs, with the last known signat
 })
 
 test('each manifest of the history is read from the store once, however many clients are behind', async () => {
-  const { storage, updatable } = await begun()
+  const { storage, updatable: before } = await begun()
   for (let i = 0; i < 20; i++) {
-    await updatable.publish(batchOn(updatable, `{"op":"edit","key":"one","value":"${i}"}\n`))
+    await before.publish(batchOn(before, `{"op":"edit","key":"one","value":"${i}"}\n`))
   }
+  storage.manifestsRead = 0
+  expect(await before.since(1)).toBeDefined()
+  expect(storage.manifestsRead).toBe(0) // it made them
+  const updatable = await opened(storage)
   storage.manifestsRead = 0
   const chains = await Promise.all(Array.from({ length: 100 }, () => updatable.since(1)))
   expect(new Set(chains.map(chain => chain!.length)).size).toBe(1)
