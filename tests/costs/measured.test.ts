@@ -17,6 +17,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { LyingProxy } from '../support/proxy.js'
 import { type Data, distinctRecords, startPair } from '../support/servers.js'
 import { answers, claimIn } from '../support/shapes.js'
+import { sampled } from '../support/thorough.js'
 import { MeasuringStore } from './measuring-store.js'
 
 interface Database {
@@ -161,7 +162,7 @@ const kinds: readonly EntryProofs[] = ['merkle', 'tags']
 describe.each(kinds)('%s', kind => {
   const costsOf = (workload: Workload): Costs => core.plan(workload)[kind]
 
-  test.each(Object.entries(databases))('%s', async (_, { data, workload }) => {
+  test.each(sampled(Object.entries(databases), 2))('%s', async (_, { data, workload }) => {
     const client = await openMeasured(data, kind)
     const { map, manifest, store, saidBytes } = client
     const costs = costsOf(workload)

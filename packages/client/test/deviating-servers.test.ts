@@ -14,5 +14,5 @@ describe.each([
   [8, 5],
 ])('of %i servers at least %i', (servers, atLeast) => {
   const timeoutMs = Number.POSITIVE_INFINITY // until requests give up
-  deviate(['instant'], THOROUGH ? 300 : 12, { epochs: plain, servers, atLeast, timeoutMs })
+  deviate(['instant'], THOROUGH ? 300 : 6, { epochs: plain, servers, atLeast, timeoutMs })
 })

@@ -7,7 +7,7 @@ import { everyMode, leaveGrounds, Stage } from './stage.js'
 
 afterAll(leaveGrounds)
 
-const STEP = THOROUGH ? 5 : 11
+const STEP = THOROUGH ? 5 : 19
 
 test.each([1, 2, 3] as const)('%i servers: killed at any effect, nobody is left behind', async servers => {
   const batch = (stage: Stage) => stage.growth()
