@@ -178,6 +178,19 @@ export async function cachedStep(name, what, { inputs, also = [], outputs }, wor
   writeFileSync(stamp, key)
 }
 
+/** What `work` resolved to when `inputs` (files and folders) and `also` (strings) were as they are, if `isKept` said so; else runs it. */
+export async function cachedResult(name, { inputs, also = [], isKept }, work) {
+  const file = join(cache, `${name}.json`)
+  const key = digest(inputs, also)
+  const [before, ...last] = readOr(file, '').split('\n')
+  if (before === key) return JSON.parse(last.join('\n'))
+  rmSync(file, { force: true })
+  const result = await work()
+  mkdirSync(cache, { recursive: true })
+  if (isKept(result)) writeFileSync(file, `${key}\n${JSON.stringify(result)}`)
+  return result
+}
+
 // Names and paths of what steps make. They are no inputs, unless a step names them.
 const made = new Set(['node_modules', 'dist', 'build', 'target', 'generated', '.tsbuildinfo', 'demo/data'])
 

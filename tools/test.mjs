@@ -4,7 +4,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { build, buildAll, buildPackaged, buildProduct } from './build.mjs'
 import * as lint from './lint.mjs'
-import { ask, cache, environment, Failure, root, run, runPackage, step } from './steps.mjs'
+import { ask, cache, cachedResult, environment, Failure, root, run, runPackage, step } from './steps.mjs'
 
 const sumOfTest = join(cache, 'test.json')
 
@@ -40,7 +40,14 @@ async function testWorkspaces(names = [], options = []) {
   // Before the tests, so that none waits for an installation.
   await browsers
   // Side by side, because neither keeps all cores busy. Rust's have the lower priority: browsers have deadlines.
-  const rust = async () => [await lint.lintRust(), await testRust(['--workspace'], [], { nice: 5 })]
+  // Rust's are not run again while nothing that they read has changed.
+  const read = {
+    inputs: ['rust-core', 'tests/interop/vectors', 'rust-toolchain.toml'],
+    also: [environment.KEYHUSH_THOROUGH ?? ''],
+    isKept: runs => runs.every(({ failed }) => failed === 0),
+  }
+  const rust = () =>
+    cachedResult('rust', read, async () => [await lint.lintRust(), await testRust(['--workspace'], [], { nice: 5 })])
   const typescript = async () => [await lint.lintTypeScript(), await testTypeScript(options)]
   return (await Promise.all([typescript(), rust()].map(orFailed))).flat()
 }
