@@ -72,8 +72,8 @@ export class UpdatableDatabase implements Epochs {
     const store = new EpochStore(storage)
     // Not if clients have a newer epoch, or will: that has a thread of its own.
     const isWanted = (epoch: Epoch) => this.#closed === undefined && epoch === answered.newest
-    const preparing = new Preparing(oneServer, queue, isWanted)
-    const answered = new Answered(loaded, preparing, new Lingering(options, store, queue))
+    const preparing: Preparing = new Preparing(oneServer, queue, isWanted)
+    const answered: Answered = new Answered(loaded, preparing, new Lingering(options, store, queue))
     const past = new History(generation.core, store)
     this.#storage = storage
     this.#isReplica = replica
