@@ -30,11 +30,10 @@ export async function build() {
   if (!(await dataIsReady())) await step('Building the databases of the demo', () => prepareData(report))
 }
 
-/** Every package is published with both licences. */
-const licences = published(root).flatMap(folder => ['MIT', 'APACHE'].map(name => `${folder}/LICENSE-${name}`))
-
 /** What the page and the servers need. */
 export async function buildProduct() {
+  // Every package is published with both licences.
+  const licences = published(root).flatMap(folder => ['MIT', 'APACHE'].map(name => `${folder}/LICENSE-${name}`))
   await cachedStep(
     'wasm',
     'Building the WebAssembly core',

@@ -13,7 +13,7 @@ export async function test(args) {
   const files = args.filter(isTestFile).map(fileCalled)
   const options = args.filter(arg => !isTestFile(arg))
   rmSync(sumOfTest, { force: true })
-  const sum = await summed(() => (files.length > 0 ? testFiles(files, options) : testWorkspaces(['chromium'], options)))
+  const sum = await summed(() => (files.length > 0 ? testFiles(files, options) : testSampled(options)))
   if (args.length === 0) writeFileSync(sumOfTest, JSON.stringify(sum))
   return sum.failed === 0 ? 0 : 1
 }
@@ -22,9 +22,7 @@ export async function test(args) {
 export async function testAll(args) {
   environment.KEYHUSH_THOROUGH = '1'
   const { failed } = await summed(async () => {
-    const browsers = findBrowsers()
-    await buildAll()
-    await browsers
+    await Promise.all([findBrowsers(), buildAll()])
     const afterTest = async () => [sumBefore(), ...(await testFiles(sources().filter(isForAll)))]
     const workspaces = args.includes('--after-test') ? afterTest() : testWorkspaces()
     const runs = await Promise.all([workspaces, testApart()].map(orFailed))
@@ -33,12 +31,14 @@ export async function testAll(args) {
   return failed === 0 ? 0 : 1
 }
 
-/** `names`: the browsers to find; without them, all. */
-async function testWorkspaces(names = [], options = []) {
-  const browsers = findBrowsers(names)
-  await build()
-  // Before the tests, so that none waits for an installation.
-  await browsers
+/** What `npm test` runs. */
+async function testSampled(options) {
+  await Promise.all([findBrowsers('chromium'), build()])
+  return await testWorkspaces(options)
+}
+
+/** All is built, and browsers are found: no test waits for an installation. */
+async function testWorkspaces(options = []) {
   // Side by side, because neither keeps all cores busy. Rust's have the lower priority: browsers have deadlines.
   // Rust's are not run again while nothing that they read has changed.
   const read = {
@@ -191,8 +191,8 @@ async function testMatrix() {
   return isWhole ? { passed, failed } : { passed, failed: Math.max(1, failed), said: output }
 }
 
-/** Installs what is missing, if possible. Tests that need a missing browser are skipped, with the reason. */
-function findBrowsers(names = []) {
+/** Finds these browsers, or all. Installs what is missing, if possible: tests that need what is not there are skipped, with the reason. */
+function findBrowsers(...names) {
   return step(`Finding ${names.join(', ') || 'browsers'}`, () =>
     run(process.execPath, [join(root, 'tools/browsers.mjs'), ...names], { mayFail: true }),
   )

@@ -135,7 +135,7 @@ test('however many networks have connections, there is soon a place for newcomer
   expect(connections.refused).toBe(newcomers)
 })
 
-test('a turn of the loop begins few requests, and first those of a network with few', async () => {
+test('an iteration of the event loop begins few requests, and first those of a network with few', async () => {
   const begun: string[] = []
   const server = createServer(({ socket }) => {
     begun.push(socket.remoteAddress!)

@@ -189,7 +189,7 @@ await visiting({ browsers: ['chromium', 'firefox'], demo: () => demo }, ({ name,
         await other.waitForSelector('#add [value=add]:not([disabled])')
         return (await other.$eval('#published', ({ textContent }) => textContent))!
       }
-      // A page behind others hears of it when it is in front again, in Firefox.
+      // In Firefox a page has the news only once it is in front.
       const hear = async (news: string) => {
         for (const where of [page(), other]) {
           await where.bringToFront()

@@ -1,5 +1,5 @@
-// Public hints for lookups with one server, as epochs are made (one-server/prepared.ts). Whoever makes an epoch makes its public hint of the records in
-// its own memory, so a publisher's copy and a server come to the same manifest, or the publisher signs nothing.
+// Makes the public hints of new epochs, for lookups with one server (one-server/prepared.ts). A server makes one of the records in its own
+// memory, and so does the publisher's copy. If their manifests differ, the publisher signs nothing.
 
 import { encodeManifest, equalBytes, hasOneServer, type Manifest, toHex } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'

@@ -194,7 +194,7 @@ async function transfer(link: Link, request: Request, sink: Sink, outer?: AbortS
       if (reply.received > limit) throw wrongLength(name, request, `more than ${limit}`)
       if (isAnswer) await sink(chunk)
       else refused.push(chunk)
-      // Its end comes a turn later. The caller need not wait for it.
+      // Its end comes a task later. The caller need not wait for it.
       if (exactly && reply.received === limit && announced === `${limit}`) {
         whole = next().then(
           chunk => chunk === undefined,

@@ -40,7 +40,7 @@ type SessionPhase =
   | Without
   /** the state answers. `back`: the last attempt to do without it, which may be under way */
   | { readonly is: 'with'; readonly now: StatefulSession; readonly back: Promise<void> }
-  /** the state answers, and nothing else would: whoever needs a download asks the app */
+  /** the state answers: servers offer no lookups without one. The app is asked before each download */
   | { readonly is: 'needed'; readonly now: StatefulSession }
   /** lookups are made without a state again. Its store is closed, and opened again: if that fails, the phase stays */
   | { readonly is: 'leaving'; readonly now: StatelessSession }
@@ -293,7 +293,7 @@ export class ChoosingSession implements Session {
     this.#considerSoon()
   }
 
-  /** In a turn of its own: the app has its map, or its answer, first. */
+  /** In a task of its own: the app has its map, or its answer, first. */
   #considerSoon(): void {
     const { environment } = this.#parts
     environment

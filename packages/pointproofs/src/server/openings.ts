@@ -50,7 +50,7 @@ interface Row extends Dated {
   ahead?: Dated
 }
 
-/** Edits between two turns of the event loop: some milliseconds. */
+/** Edits between two iterations of the event loop: some milliseconds. */
 const EDITS_AT_ONCE = 32
 
 /** Edits and their rows: `rows` ascending; edit n is in row `rows[of[n]]`. */

@@ -20,7 +20,7 @@ const ROOM = 256
 /** What a connection takes of the heap, with a request under way: 31 kB, measured. All take half of the heap at most. */
 const HEAP_OF_CONNECTION = 32 * KIB
 
-/** Taken beyond the bound until it is known whose connections they are: as many as come in one turn of the loop. */
+/** Taken beyond the bound until it is known whose connections they are: as many as come in one iteration of the event loop. */
 const MOST_AT_ONCE = 128
 
 /** The log gets a line when connections begin to be refused, and then at most one in this time. */
@@ -42,7 +42,7 @@ export function boundedServer(handler: RequestListener): Server {
     requireHostHeader: false, // Node would answer by itself, behind what the connection has under way
     requestTimeout: 30 * SECOND, // until a request has arrived whole
     headersTimeout: 30 * SECOND, // by itself a minute, and of the two Node takes the longer one for a body
-    // By itself 30 s. All that are late end in one turn of the loop: in a second twenty thousand may become so, 600 ms of work.
+    // By itself 30 s. All that are late end in one iteration of the loop. In a second twenty thousand may become so: 600 ms of work.
     connectionsCheckingInterval: 50,
     keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
   }

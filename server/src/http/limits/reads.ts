@@ -1,5 +1,5 @@
-// How many requests of a process wait for what anybody can have read from a store: manifests of earlier epochs. (Update lists are read as
-// they leave: unsent.ts bounds them.)
+// How many requests of a process wait for manifests that the store has and memory has not: anybody may ask for them. (Update lists are
+// read as they leave: unsent.ts bounds them.)
 
 import type { FastifyRequest } from 'fastify'
 import { Refusal } from '../../base/refusal.js'

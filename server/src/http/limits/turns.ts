@@ -1,5 +1,5 @@
-// Requests begin in turns, by network. Node would begin all that have come in one turn of the loop, and accepts one connection in each:
-// nine thousand busy connections would take a second of it.
+// Requests begin in turns, by network. In one iteration of the event loop Node would begin all that have come, and it accepts one
+// connection: nine thousand busy connections would hold the loop for a second.
 
 import { setImmediate } from 'node:timers'
 import { Pace } from '../../base/pace.js'
@@ -10,7 +10,7 @@ export class Turns {
   readonly #pace = new Pace()
   #isBegun = false
 
-  /** Calls at once if this turn of the loop has time for it, or in a later one. */
+  /** Calls at once if this iteration of the loop has time for it, or in a later one. */
   take(network: string, call: () => void): void {
     if (!this.#isBegun) this.#begin()
     if (this.#waiting.size === 0 && !this.#pace.isOver) {

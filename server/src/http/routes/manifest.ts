@@ -8,7 +8,7 @@ import { WEIGHTS } from '../limits/rate.js'
 import type { Routes, Surroundings } from './types.js'
 
 export function manifestRoute(app: Routes, { epochs, unsent, rate, reads }: Surroundings): void {
-  /** Reads what has gone from memory, in its turn. */
+  /** Reads what memory has not: counted, and once there is a place. */
   const past = <T>(request: FastifyRequest, reply: FastifyReply, read: (assertWaits: () => void) => Promise<T>) => {
     rate.take(request, reply, WEIGHTS.past)
     return reads.wait(request, read)
@@ -32,7 +32,7 @@ export function manifestRoute(app: Routes, { epochs, unsent, rate, reads }: Surr
   })
 
   app.get('/v1/manifests', { schema: { querystring: ManifestsQuerySchema } }, async (request, reply) => {
-    // Those who wait for the same reading of the store go on in one turn: each chain takes room before it is made.
+    // Those who wait for the same reading of the store go on at once: each chain takes room before it is made.
     const reserve = (bytes: number) => void unsent.reserve(request, reply, bytes)
     const since = numberOf(request.query.since)
     const chain = await (epochs.remembers(since)

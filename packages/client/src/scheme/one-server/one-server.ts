@@ -1,6 +1,6 @@
 // Mode `instant` with one server (docs/protocol/one-server.md), experimental: the client sends an encrypted choice of a column of the
-// database, and decrypts the answer with the public hint, which the publisher has signed. The verdict covers every row of the column, and tells
-// nothing of which one it is. So whoever sent a forged answer is known: the server, or whoever has given the public hint.
+// database, and decrypts the answer with the public hint, which the publisher has signed. The verdict covers every row of the column, so it
+// says nothing about the one that was wanted. The client can therefore name who forged: the server, or who gave it the public hint.
 //
 // One request, one verdict, one epoch: it belongs to one manifest, and at most one answer to it is decrypted, with that manifest's
 // public hint. A transport may repeat its bytes. A lookup that is repeated makes another, of other secrets.
