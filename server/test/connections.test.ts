@@ -136,6 +136,11 @@ test('however many networks have connections, there is soon a place for newcomer
 })
 
 test('an iteration of the event loop begins few requests, and first those of a network with few', async () => {
+  const usual = slice.milliseconds // for ever, where a simulated world has run in this process
+  slice.milliseconds = 5
+  onTestFinished(() => {
+    slice.milliseconds = usual
+  })
   const begun: string[] = []
   const server = createServer(({ socket }) => {
     begun.push(socket.remoteAddress!)
