@@ -130,7 +130,7 @@ async function testFiles(files, options = []) {
   const typescript = files.filter(file => file.endsWith('.ts'))
   if (typescript.some(file => file.endsWith('.all.test.ts'))) environment.KEYHUSH_THOROUGH = '1'
   const runs = []
-  if (rust.length > 0) runs.push(await testRust(rust.flatMap(cargoTarget), options))
+  for (const file of rust) runs.push(await testRust(cargoTarget(file), options))
   if (pointproofs.length > 0) runs.push(await testPointproofs([...pointproofs.flatMap(cargoTarget), ...options]))
   if (typescript.length > 0) {
     // These start the demo, or look at its page.
@@ -143,12 +143,13 @@ async function testFiles(files, options = []) {
   return runs
 }
 
-/** cargo's arguments for a file: its integration test, or the crate of its source. */
+/** cargo's arguments for a file: its integration test, or the crate of its source. The core's integration tests are modules of one. */
 function cargoTarget(file) {
   const path = /^(?:rust-core|packages\/pointproofs\/rust)\/(\w+)\/(src|tests)\/(?:.*\/)?(\w+)\.rs$/
   const [, crate, folder, name] = path.exec(file) ?? []
   if (crate === undefined) throw new Failure(`${file} is in no workspace`)
-  return ['-p', `keyhush-${crate}`, ...(folder === 'tests' ? ['--test', name] : ['--lib'])]
+  const test = crate === 'core' ? ['--test', 'all', `${name}::`] : ['--test', name]
+  return ['-p', `keyhush-${crate}`, ...(folder === 'tests' ? test : ['--lib'])]
 }
 
 export function testPapers({ nice = 0, options = [] } = {}) {

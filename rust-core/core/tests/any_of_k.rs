@@ -3,12 +3,10 @@
 //! and the enumeration notices clients for which that is not so; every changed bit of any answer is refused; both epochs are
 //! answered. (instant.rs has more on two servers.)
 
-mod common;
-
 use std::collections::HashMap;
 use std::iter;
 
-use common::{SHAPES, entropy, filled, stream};
+use crate::common::{SHAPES, entropy, filled, stream};
 use keyhush_core::Error;
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::epoch::{Operation, apply};
@@ -56,7 +54,7 @@ fn records(pending: &Pending, commitments: &[u8], answers: &[Vec<u8>]) -> Option
 fn every_record_of_every_shape_is_found_by_any_number_of_servers() {
     let packed = [(13, 3, 2, 4), (100, 40, 3, 8), (9, 200, 1, 2), (300, 7, 5, 32), (5, 4, 2, 8)].map(|(n, l, q, g)| {
         let layout = Layout::plan_packed(n, l, Some(q), g).unwrap();
-        common::database::<Merkle>(layout, &stream("records", (n * l) as usize))
+        crate::common::database::<Merkle>(layout, &stream("records", (n * l) as usize))
     });
     for database in SHAPES.map(filled).iter().chain(&packed) {
         let layout = database.layout();
@@ -177,7 +175,7 @@ fn lies_that_cancel_each_other_change_nothing() {
 #[test]
 fn servers_with_another_database_are_refused_whoever_they_are() {
     let database = filled((3, 13, 64));
-    let other = common::database::<Merkle>(*database.layout(), &stream("other records", 37 * 64));
+    let other = crate::common::database::<Merkle>(*database.layout(), &stream("other records", 37 * 64));
     for (servers, index) in [2, 3].into_iter().flat_map(|servers| (0..37).map(move |index| (servers, index))) {
         let pending = ask(database.layout(), servers, &[index], &entropy("other", index as usize));
         for liars in 1u8..1 << servers {

@@ -1,10 +1,6 @@
 //! Runs the corpora of `npm run fuzz` through their decoders: an input that once failed stays tested. Every corpus has an input
 //! that is accepted. A corpus has a line for each input, in hex. Those that are accepted begin with `seed`.
 
-#[path = "../../fuzz/src/decoders.rs"]
-#[allow(dead_code)]
-mod decoders;
-
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +31,7 @@ fn line_of(seed: &[u8]) -> String {
 
 #[test]
 fn every_input_of_every_corpus_is_refused_or_read_as_it_was() {
-    for (name, decode) in decoders::DECODERS {
+    for (name, decode) in crate::decoders::DECODERS {
         let inputs = lines(name);
         assert!(!inputs.is_empty(), "{name} has no corpus");
         for data in inputs.iter().map(|line| bytes_of(line)) {
@@ -53,18 +49,18 @@ fn every_input_of_every_corpus_is_refused_or_read_as_it_was() {
 
 #[test]
 fn the_seeds_of_every_corpus_are_accepted_and_kept() {
-    for (name, seed) in decoders::seeds() {
-        assert!(decoders::accepts(name, &seed), "{name} refuses its seed");
+    for (name, seed) in crate::decoders::seeds() {
+        assert!(crate::decoders::accepts(name, &seed), "{name} refuses its seed");
         let kept = lines(name).contains(&line_of(&seed));
-        assert!(kept, "a seed of {name} is missing: cargo test --test corpora -- --ignored writes it");
+        assert!(kept, "a seed of {name} is missing: cargo test -p keyhush-core corpora -- --ignored writes it");
     }
 }
 
 #[test]
 #[ignore = "writes the seeds into the corpora"]
 fn write_seeds() {
-    let seeds = decoders::seeds();
-    for (name, _) in decoders::DECODERS {
+    let seeds = crate::decoders::seeds();
+    for (name, _) in crate::decoders::DECODERS {
         let own = seeds.iter().filter(|(of, _)| *of == name).map(|(_, seed)| line_of(seed));
         let others = lines(name).into_iter().filter(|line| !line.starts_with(SEED));
         let all: String = own.chain(others).map(|line| line + "\n").collect();

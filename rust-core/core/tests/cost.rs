@@ -1,9 +1,7 @@
 //! Tests what is planned, recommended and chosen, and compares the rows of modes with what is sent and kept. tests/costs compares
 //! hints, the wire, the clients and the servers.
 
-mod common;
-
-use common::{database, hint_from, keep};
+use crate::common::{database, hint_from, keep};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::cost::{DirectorySize, Mode, ModeCosts, Offers, Plan, Workload, choose_mode, journal_limit, modes};
 use keyhush_core::database::flat::{At, Database};

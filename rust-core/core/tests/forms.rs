@@ -1,11 +1,6 @@
 //! Checks the bytes of every stored form and format with a version: they must be those of that version. If bytes changed and the
 //! version did not, readers would take old bytes for damaged ones, where they must say "it has another version".
 
-mod common;
-#[path = "../../fuzz/src/decoders.rs"]
-#[allow(dead_code)]
-mod decoders;
-
 use std::collections::BTreeMap;
 
 use keyhush_core::commitment::Merkle;
@@ -32,7 +27,7 @@ const FORMS: [(&str, u16, &str); 13] = [
 
 #[test]
 fn a_form_that_changes_has_another_version() {
-    let database: Database<Merkle> = common::database(Layout::new(10, 4, 3, 4).unwrap(), &[]);
+    let database: Database<Merkle> = crate::common::database(Layout::new(10, 4, 3, 4).unwrap(), &[]);
     let mut local = Local::new(*database.layout(), &database.content_hashes().unwrap(), [9; 16]).unwrap();
     let mut forms = vec![local.encode(&[1; 32])];
     for q in 0..3 {
@@ -41,7 +36,7 @@ fn a_form_that_changes_has_another_version() {
         assert!(local.keep(0).unwrap());
     }
     forms.push(local.encode(&[1; 32]));
-    forms.extend(decoders::seeds().into_iter().map(|(_, seed)| seed));
+    forms.extend(crate::decoders::seeds().into_iter().map(|(_, seed)| seed));
     let mut written: BTreeMap<String, (u16, blake3::Hasher)> = BTreeMap::new();
     for form in &forms {
         // Some seeds begin with the number of a kind of proof.
@@ -62,6 +57,6 @@ fn a_form_that_changes_has_another_version() {
         "stored bytes are no longer those of their version. If fields changed, raise the version (VERSION in \
          core/src/tapir/state/frame.rs for states, FORMAT in core/src/directory/shape.rs and core/src/database/list.rs); then \
          write the new rows into FORMS in core/tests/forms.rs, the fixtures and the seeds (KEYHUSH_WRITE_VECTORS=1 cargo test \
-         -p keyhush-core --test state; cargo test -p keyhush-core --test corpora -- --ignored).",
+         -p keyhush-core state::; cargo test -p keyhush-core corpora -- --ignored).",
     );
 }

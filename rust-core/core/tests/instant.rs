@@ -2,11 +2,9 @@
 //! implementation; any change of an answer is refused, whatever was asked; what a server sees does not depend on what was asked.
 //! (any_of_k.rs shows that every record is found, vectors.rs that requests are drawn as docs/protocol.md says.)
 
-mod common;
-
 use std::collections::HashMap;
 
-use common::{Enumerate, SHAPES, entropy, filled, stream, thorough, verdicts_tell};
+use crate::common::{Enumerate, SHAPES, entropy, filled, stream, thorough, verdicts_tell};
 use keyhush_core::Error;
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, apply};
@@ -268,7 +266,7 @@ fn both_epochs_are_answered_in_one_pass() {
     // 3 partitions of 13 records, and of 4 blocks of 4 records; two slots and more are free.
     answers_both_epochs(filled((3, 13, 64)));
     let layout = Layout::packed(37, 64, 3, 16, 4).unwrap();
-    answers_both_epochs(common::database(layout, &stream("records", 37 * 64)));
+    answers_both_epochs(crate::common::database(layout, &stream("records", 37 * 64)));
 }
 
 /// After edits, deletes, and adds that open partitions.
@@ -418,7 +416,7 @@ fn blocks_are_answered_at_both_epochs_and_lead_where_the_directory_of_each_does(
         let index = first.index(&print_of(key), keys).unwrap() as usize;
         content[16 * index..][..16].copy_from_slice(&print_of(key));
     }
-    let mut database = common::database::<Merkle>(layout, &content);
+    let mut database = crate::common::database::<Merkle>(layout, &content);
     let (added, deleted): (Vec<_>, Vec<_>) = ((70..90).map(print_of).collect(), (10..30).map(print_of).collect());
     let batch: Vec<_> =
         deleted.iter().map(Operation::DeleteKey).chain(added.iter().map(|p| Operation::Add(p))).collect();

@@ -1,10 +1,8 @@
 //! Tests hints whose answers the caller verifies (Pointproofs): the caller's verdict decides, and nothing else does.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{builder_of, finish, hint_of, random, receive};
+use crate::common::{builder_of, finish, hint_of, random, receive};
 use keyhush_core::Error;
 use keyhush_core::commitment::packaged::{PACKAGED, Packaged};
 use keyhush_core::commitment::{Merkle, Proofs};
@@ -100,7 +98,7 @@ fn a_database_that_the_caller_proves_has_the_suite_at_both_epochs() {
     assert_eq!(newest[..3], [1, 2, 3]);
     assert_ne!(previous[..3], newest[..3]);
     assert_eq!(previous[3..], newest[3..]);
-    let plain: Database<Merkle> = common::database(*database.layout(), &[]);
+    let plain: Database<Merkle> = crate::common::database(*database.layout(), &[]);
     assert!(!suites(&plain).contains(&SUITE));
 }
 
@@ -109,7 +107,8 @@ fn no_update_takes_from_a_request_what_it_was_made_with() {
     // With four partitions, 64 queries have 256 entries, which are allowed. With 17 partitions 15 queries would be allowed, not 16.
     for (partitions, refused) in [(3, false), (4, true), (16, true), (129, false)] {
         let layout = Layout::new(2 * partitions, 1, partitions, 2).unwrap();
-        let mut database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_by_caller(POINTPROOFS);
+        let mut database: Database<Merkle> =
+            crate::common::database::<Merkle>(layout, &[]).proved_by_caller(POINTPROOFS);
         let applied = apply(&mut database, None, &[Operation::Add(&[1])]);
         assert_eq!(applied.is_err(), refused, "Q = {partitions}");
         assert_eq!(database.layout().partitions(), partitions as usize + usize::from(!refused));
@@ -120,7 +119,7 @@ fn no_update_takes_from_a_request_what_it_was_made_with() {
 fn a_request_has_entries_for_256_pairings_or_a_single_query() {
     for (partitions, most) in [(1, 64), (4, 64), (5, 51), (16, 16), (129, 1), (300, 1)] {
         let layout = Layout::new(2 * partitions, 1, partitions, 2).unwrap();
-        let database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_by_caller(POINTPROOFS);
+        let database: Database<Merkle> = crate::common::database::<Merkle>(layout, &[]).proved_by_caller(POINTPROOFS);
         let limits = query_limits(SUITE, &database, At::Newest).unwrap();
         assert_eq!((limits, database.max_queries()), ((2 * partitions as usize, most), 64));
         let hint = hint_of(&database, Proofs::Packaged(POINTPROOFS), [1; 32]);

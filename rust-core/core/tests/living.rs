@@ -1,11 +1,9 @@
 //! Tests a database that changes (papers: TAPIR §5.2, Fig. 6): servers that touch only what changed; hints, directories, pending
 //! lookups and half-made hints that are updated. Compares with a plain map, and with building everything anew.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{bare, builder_of, database, finish, fold_missing, hint_of, receive, tags_of};
+use crate::common::{bare, builder_of, database, finish, fold_missing, hint_of, receive, tags_of};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, Reason, apply, apply_list};
 use keyhush_core::database::flat::Database;

@@ -1,8 +1,6 @@
 //! Tests the copy of a whole database: what arrives, updates, and stored forms, compared with the database itself.
 
-mod common;
-
-use common::{database, torn};
+use crate::common::{database, torn};
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::Database;

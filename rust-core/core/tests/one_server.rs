@@ -3,9 +3,7 @@
 
 #![allow(clippy::cast_precision_loss)] // counts are small
 
-mod common;
-
-use common::thorough;
+use crate::common::thorough;
 use keyhush_core::Error;
 use keyhush_core::one_server::client::Query;
 use keyhush_core::one_server::norm::Norm;

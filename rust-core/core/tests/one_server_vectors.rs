@@ -2,11 +2,9 @@
 //! compared with the same file. Small rings, which the slow one can prepare, have several outputs and chunks, paths and padding.
 //!
 //! After a deliberate change of format, write the file anew:
-//! `KEYHUSH_WRITE_VECTORS=1 cargo test -p keyhush-core --test one_server_vectors`.
+//! `KEYHUSH_WRITE_VECTORS=1 cargo test -p keyhush-core one_server_vectors`.
 
-mod common;
-
-use common::stream;
+use crate::common::stream;
 use keyhush_core::one_server::client::Query;
 use keyhush_core::one_server::gauss::tables;
 use keyhush_core::one_server::prepare::Preparing;

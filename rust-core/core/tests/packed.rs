@@ -2,9 +2,7 @@
 //! recovered. Other tests run at every g, and show that packed databases are updated, stored and looked up as others are
 //! (living.rs, state.rs, local.rs, any_of_k.rs, instant.rs).
 
-mod common;
-
-use common::{finish, hint_of, random, verdicts_tell};
+use crate::common::{finish, hint_of, random, verdicts_tell};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::error::Error;

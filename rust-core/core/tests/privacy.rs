@@ -2,11 +2,9 @@
 //! initial permutation and every draw is enumerated. For each sequence of indices, the vectors that a server sees must be
 //! **jointly** uniform. The same check must reject each of the known mistakes.
 
-mod common;
-
 use std::collections::HashMap;
 
-use common::{Enumerate, bare, database, finish, hint_from, hint_of, thorough};
+use crate::common::{Enumerate, bare, database, finish, hint_from, hint_of, thorough};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::list::UpdateList;

@@ -1,9 +1,7 @@
 //! Tests what TAPIR's client and servers refuse, and that calls out of turn change nothing. (state.rs has lookups in random
 //! layouts, tags.rs forgeries.)
 
-mod common;
-
-use common::{builder_of, finish, hint_of, random, receive};
+use crate::common::{builder_of, finish, hint_of, random, receive};
 use keyhush_core::Error;
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::flat::Database;

@@ -1,11 +1,9 @@
 //! Tests lookups with one server over whole databases: against a plain map, with edits and growth between lookups, and through
 //! every stored form. Every lie is refused in the same way.
 
-mod common;
-
 use std::collections::HashMap;
 
-use common::{keep, random, resealed, sealed, thorough, torn};
+use crate::common::{keep, random, resealed, sealed, thorough, torn};
 use keyhush_core::Error;
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::epoch::{Operation, apply};

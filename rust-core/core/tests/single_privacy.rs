@@ -8,11 +8,9 @@
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_wrap, clippy::float_cmp)] // small counts, exact in an f64
 #![allow(clippy::type_complexity, clippy::needless_for_each)] // laws; one-line loops
 
-mod common;
-
 use std::collections::HashMap;
 
-use common::{Enumerate, database, keep, thorough};
+use crate::common::{Enumerate, database, keep, thorough};
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::layout::Layout;

@@ -1,8 +1,6 @@
 //! Tests that stored state is restored whole or not at all: checkpoints, journals of effects, half-made hints, pending lookups.
 
-mod common;
-
-use common::{builder_of, finish, fold_missing, hint_of, random, receive, resealed, torn};
+use crate::common::{builder_of, finish, fold_missing, hint_of, random, receive, resealed, torn};
 use keyhush_core::Error;
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::flat::Database;

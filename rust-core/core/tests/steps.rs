@@ -1,11 +1,9 @@
 //! Tests epochs made in steps (docs/ARCHITECTURE.md). After every step, the database answers exactly the epochs that exist, as
 //! databases do that were built from a plain map's records.
 
-mod common;
-
-use common::{bare, database};
+use crate::common::{bare, database};
 use keyhush_core::commitment::{Merkle, Proofs};
-use keyhush_core::database::epoch::{Draft, Drafted, Operation, Reason};
+use keyhush_core::database::epoch::{Draft, Drafted, FlatBatch, Operation, Operations, Reason};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::database::list::UpdateList;
 use keyhush_core::directory::Directory;
@@ -302,5 +300,35 @@ fn many_operations_make_what_they_say_step_by_step() {
             }
         };
         assert!(matches!(refused.reason, Reason::Failed(Error::Update(_))), "entry {entry}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_batch_in_flat_buffers_has_the_operations_that_were_pushed(
+        keyed: bool,
+        pushes in prop::collection::vec(prop::collection::vec((1u8..4, any::<u32>(), any::<[u8; 20]>()), 0..6), 0..4),
+    ) {
+        let mut batch = FlatBatch::new(keyed, 20, pushes.iter().map(Vec::len).sum());
+        for push in &pushes {
+            let kinds: Vec<u8> = push.iter().map(|(kind, ..)| *kind).collect();
+            let prints: Vec<u8> = push.iter().flat_map(|(.., record)| record[..16].to_vec()).collect();
+            let indices: Vec<u32> = push.iter().map(|(_, index, _)| *index).collect();
+            let records: Vec<u8> = push.iter().flat_map(|(.., record)| *record).collect();
+            let (prints, indices) = if keyed { (&prints[..], &[][..]) } else { (&[][..], &indices[..]) };
+            batch.push(&kinds, prints, indices, &records).unwrap();
+        }
+        prop_assert_eq!(batch.count(), pushes.iter().flatten().count());
+        for (number, (kind, index, record)) in pushes.iter().flatten().enumerate() {
+            let print = record.first_chunk().unwrap();
+            let expected = match (kind, keyed) {
+                (1, _) => Operation::Add(record),
+                (2, true) => Operation::EditKey(record),
+                (2, false) => Operation::EditIndex(*index, record),
+                (_, true) => Operation::DeleteKey(print),
+                (_, false) => Operation::DeleteIndex(*index),
+            };
+            prop_assert_eq!(format!("{:?}", batch.get(number)), format!("{expected:?}"));
+        }
     }
 }

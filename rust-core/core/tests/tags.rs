@@ -2,9 +2,7 @@
 //! answers is checked. Whether a lie is caught does not depend on what was asked (tests/privacy.rs counts that exactly). The
 //! probability that one passes tags is the one in that document.
 
-mod common;
-
-use common::{bare, hint_of, random, tags_of};
+use crate::common::{bare, hint_of, random, tags_of};
 use keyhush_core::Error;
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, apply};

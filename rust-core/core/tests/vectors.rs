@@ -3,11 +3,9 @@
 //! siblings, 16 and 17 are on both sides of a level; ℓ = 1, 32 and 100 are below, half of and above a BLAKE3 block.
 //!
 //! After a deliberate change of format, write the files anew:
-//! `KEYHUSH_WRITE_VECTORS=1 cargo test -p keyhush-core --test vectors`.
+//! `KEYHUSH_WRITE_VECTORS=1 cargo test -p keyhush-core vectors`.
 
-mod common;
-
-use common::{database, hint_of, keep, stream, tags_of};
+use crate::common::{database, hint_of, keep, stream, tags_of};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, apply, apply_list};
 use keyhush_core::database::flat::{At, Database};
@@ -330,7 +328,7 @@ fn generations() -> Value {
                     false => value.to_vec(),
                 })
                 .collect();
-            let old = common::database::<Merkle>(layout, &records);
+            let old = crate::common::database::<Merkle>(layout, &records);
             let mut next = NextGeneration::new(&old, keyed, headroom).unwrap();
             while next.step(&old).unwrap() {}
             let (database, directory) = next.finish().unwrap();
@@ -409,7 +407,7 @@ fn lookups(proofs: Proofs) -> Value {
 fn labelled(layout: Layout) -> (String, Database<Merkle>, Vec<u8>) {
     let label = format!("records {} {}", layout.records(), layout.stored().record_bytes);
     let records = stream(&label, layout.records() * layout.stored().record_bytes);
-    let database = common::database::<Merkle>(layout, &records);
+    let database = crate::common::database::<Merkle>(layout, &records);
     let commitments = database.commitments().unwrap();
     (label, database, commitments)
 }

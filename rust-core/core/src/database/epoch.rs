@@ -89,6 +89,9 @@ impl Operations for [Operation<'_>] {
     }
 }
 
+/// The kind of a delete in a [`FlatBatch`].
+const DELETE: u8 = 3;
+
 /// A batch in flat buffers, as a server collects it.
 pub struct FlatBatch {
     keyed: bool,
@@ -96,7 +99,10 @@ pub struct FlatBatch {
     kinds: Vec<u8>,
     prints: Vec<Fingerprint>,
     indices: Vec<u32>,
+    /// of all operations but deletes, one behind the other
     records: Vec<u8>,
+    /// for each operation: the number of its record among these, or of the next one's
+    numbers: Vec<u32>,
 }
 
 impl FlatBatch {
@@ -111,6 +117,7 @@ impl FlatBatch {
             prints: Vec::with_capacity(prints),
             indices: Vec::with_capacity(indices),
             records: Vec::with_capacity(count * record_bytes),
+            numbers: Vec::with_capacity(count),
         }
     }
 
@@ -127,7 +134,13 @@ impl FlatBatch {
         self.kinds.extend_from_slice(kinds);
         self.prints.extend_from_slice(fingerprints.as_chunks().0);
         self.indices.extend_from_slice(indices);
-        self.records.extend_from_slice(records);
+        // Memory that is reserved and not written costs nothing: a batch of deletes takes none for records.
+        for (kind, record) in kinds.iter().zip(records.chunks_exact(self.record_bytes)) {
+            self.numbers.push((self.records.len() / self.record_bytes) as u32);
+            if *kind != DELETE {
+                self.records.extend_from_slice(record);
+            }
+        }
         Ok(())
     }
 }
@@ -138,13 +151,13 @@ impl Operations for FlatBatch {
     }
 
     fn get(&self, number: usize) -> Operation<'_> {
-        let record = &self.records[number * self.record_bytes..][..self.record_bytes];
+        let record = || &self.records[self.numbers[number] as usize * self.record_bytes..][..self.record_bytes];
         match (self.kinds[number], self.keyed) {
-            (1, _) => Operation::Add(record),
-            (2, true) => Operation::EditKey(record),
-            (2, false) => Operation::EditIndex(self.indices[number], record),
-            (_, true) => Operation::DeleteKey(&self.prints[number]),
-            (_, false) => Operation::DeleteIndex(self.indices[number]),
+            (DELETE, true) => Operation::DeleteKey(&self.prints[number]),
+            (DELETE, false) => Operation::DeleteIndex(self.indices[number]),
+            (1, _) => Operation::Add(record()),
+            (_, true) => Operation::EditKey(record()),
+            (_, false) => Operation::EditIndex(self.indices[number], record()),
         }
     }
 }
