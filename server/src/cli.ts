@@ -252,7 +252,10 @@ program
   )
   .requiredOption('--servers <a,b>', `base URLs of 2 to ${MAX_SERVERS} servers`, commaSeparated)
   .option('--publisher-key <key>', 'accept only what this key signed: 64 hex digits or a file of them')
-  .option('--stdin', 'read keys from standard input, one a line; eight are looked up at once, fewer are padded')
+  .option(
+    '--stdin',
+    'read keys from standard input as build reads txt, one a line; eight are looked up at once, fewer are padded',
+  )
   .option('--json', 'print lines of JSON: {"key", "value"}; value is null if absent; base64 instead if not UTF-8')
   .addHelpText('after', '\nExit status: 0 if a key was found, 1 if none was, 2 if a lookup failed.')
   .exitOverride(error => {

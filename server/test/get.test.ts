@@ -29,7 +29,11 @@ afterEach(() => vi.restoreAllMocks())
 const get = (...args: string[]) => keyhush('get', '--servers', urls, '--publisher-key', servers.publisherKey, ...args)
 
 function getLines(lines: readonly string[], ...args: string[]): Promise<Outcome> {
-  const input = Readable.from(lines.map(line => `${line}\n`))
+  return getFrom(Buffer.from(lines.map(line => `${line}\n`).join('')), ...args)
+}
+
+function getFrom(bytes: Uint8Array, ...args: string[]): Promise<Outcome> {
+  const input = Readable.from([...bytes].map(byte => Buffer.of(byte)))
   vi.spyOn(process, 'stdin', 'get').mockReturnValue(input as typeof process.stdin)
   return get('--stdin', ...args)
 }
@@ -95,6 +99,31 @@ test('keys of --stdin are asked eight at a time, fewer padded: the servers see o
   expect(asked.sizes.size).toBeGreaterThan(0)
   expect(await getLines(['auk', 'otter'])).toMatchObject({ code: 0, stdout: '"auk" absent\n"otter" found "river"\n' })
   expect({ requests: requests / 2, sizes }).toEqual(asked)
+})
+
+test('--stdin takes what build takes for the same keys: line feeds alone end lines, and a byte order mark or empty line is no key', async () => {
+  const keys = ['otter', 'a line\u2028of\u2029many\u0085ends', 'bare\rreturn', ' spaces ', '\ufeff', 'last']
+  const content = `\ufeff${keys.slice(0, 3).join('\r\n')}\r\n\r\n\n${keys.slice(3).join('\n')}`
+  const { urls, close } = await startPair({ format: 'txt', content })
+  onTestFinished(close)
+  const input = Readable.from([Buffer.from(content)])
+  vi.spyOn(process, 'stdin', 'get').mockReturnValue(input as typeof process.stdin)
+  const { code, stdout } = await keyhush('get', '--servers', urls.join(), '--stdin', '--json')
+  const answers = stdout
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line))
+  expect([code, answers]).toEqual([0, keys.map(key => ({ key, value: '' }))])
+})
+
+test.each([
+  ['Latin-1', Buffer.from('\nh\xe9ron\n', 'latin1'), 'standard input:2: expected UTF-8'],
+  ['UTF-16', Buffer.from('\ufeffotter\n', 'utf16le'), 'standard input:1: expected UTF-8'],
+  ['a key that is too long', Buffer.from(`otter\n${'x'.repeat(4097)}`), 'standard input:2: expected a key of at most'],
+])('--stdin with %s ends with the line, and nothing of it is asked', async (_, bytes, words) => {
+  const { code, stdout, stderr } = await getFrom(bytes, '--json')
+  expect([code, stdout]).toEqual([2, ''])
+  expect(stderr).toContain(words)
 })
 
 test.each([

@@ -100,9 +100,11 @@ async function rig() {
     record,
     baseHash: toHex(blake3(built)),
     key: await readKeyFile(path('publisher.key')),
-    async publish(operations: readonly object[] | undefined, ...args: (string | Via)[]): Promise<Outcome> {
+    async publish(operations: readonly object[] | Uint8Array | undefined, ...args: (string | Via)[]): Promise<Outcome> {
       const file = join(dir, `batch-${files++}.jsonl`)
-      if (operations !== undefined) await writeFile(file, operations.map(each => `${JSON.stringify(each)}\n`).join(''))
+      const linesOf = (each: readonly object[]) => each.map(operation => `${JSON.stringify(operation)}\n`).join('')
+      if (operations !== undefined)
+        await writeFile(file, operations instanceof Uint8Array ? operations : linesOf(operations))
       const via = args.find(each => typeof each !== 'string')
       const urls = via?.urls ?? operators.map(({ url }) => url)
       const batch = operations === undefined ? [] : [file]
@@ -121,6 +123,17 @@ interface Via {
 const edit = (value: string) => [{ op: 'edit', key: 'one', value }]
 
 describe('keyhush publish', () => {
+  test('takes batches as editors on any system write them, and names the line of what it cannot take', async () => {
+    const { publish } = await rig()
+    const lines = ['{"op":"edit","key":"one","value":"x"}', '{"op":"delete","key":"two"}']
+    expect(await publish(Buffer.from(`\ufeff${lines.join('\r\n')}`))).toMatchObject({ code: 0 })
+    // What counts is what the servers get.
+    expect((await publish(Buffer.from(`${lines.join('\n')}\n`))).stdout).toContain('published before')
+    await expectRefused(publish(Buffer.from(`${lines[0]}\n\n`)), 'line 2: expected one JSON object, got an empty line')
+    await expectRefused(publish(Buffer.from(`\ufeff${lines[0]}\n`, 'utf16le')), ':1: expected UTF-8')
+    await expectRefused(publish(Buffer.from(`${lines[0]}\n`, 'utf16le')), 'UTF-16')
+  })
+
   test('brings both servers to the same epoch, and again to none', async () => {
     const { operators, publish } = await rig()
     const first = await publish([...edit('x'), { op: 'add', key: 'four', value: 'fourth' }])

@@ -1,8 +1,10 @@
 // `keyhush get`: private lookups from a terminal. The status is grep's: 0, something was found; 1, nothing; 2, a lookup failed.
 
-import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import { type Found, KeyhushError, type KeyhushMap, open } from '@keyhush/client/instant'
 import { OperatorError } from '../base/errors.js'
+import { keysOf } from '../dataset/ingest/index.js'
+import { readLines } from '../dataset/ingest/lines.js'
 import { readPublicKey } from '../publisher/files.js'
 
 /** The options of `get` as commander gives them. */
@@ -49,16 +51,18 @@ async function printAll(map: KeyhushMap, keys: readonly string[], { stdin, json 
   return found === 0 ? 1 : 0
 }
 
-/** Lines, a few at a time. */
-async function* several(input: NodeJS.ReadableStream): AsyncGenerator<string[]> {
-  let lines: string[] = []
-  for await (const line of createInterface({ input })) {
-    lines.push(line)
-    if (lines.length < AT_ONCE) continue
-    yield lines
-    lines = []
+/** Keys, a few at a time. */
+async function* several(input: Readable): AsyncGenerator<string[]> {
+  let keys: string[] = []
+  for await (const lines of readLines(input)) {
+    for (const [key] of keysOf(lines, input)) {
+      keys.push(key.toString())
+      if (keys.length < AT_ONCE) continue
+      yield keys
+      keys = []
+    }
   }
-  if (lines.length > 0) yield lines
+  if (keys.length > 0) yield keys
 }
 
 /** For people, who read one answer a line: no value can look like the next one's. */

@@ -1,8 +1,8 @@
 // `keyhush publish` and `keyhush keygen`: what a publisher runs.
 
-import { readFile } from 'node:fs/promises'
 import { type BatchEncoding, MAX_SERVERS, toHex } from '@keyhush/protocol'
 import { PublishError } from '../base/errors.js'
+import { readLines } from '../dataset/ingest/lines.js'
 import { createServer } from '../http/server.js'
 import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publisher/files.js'
 import { type PublishSummary, publish as publishBatch, type Step } from '../publisher/publish.js'
@@ -26,6 +26,8 @@ export interface PublishArguments {
 
 const DAY_SECONDS = 24 * 60 * 60
 
+const LINE_FEED = Buffer.from('\n')
+
 /** A step that takes longer is named. */
 const LONG_MILLISECONDS = 3000
 
@@ -41,7 +43,7 @@ export async function publish(file: string | undefined, options: PublishArgument
   for (const warning of await Promise.all(files.map(readableByAll))) {
     if (warning !== undefined) process.stderr.write(`keyhush: warning: ${warning}\n`)
   }
-  const operations = file === undefined ? undefined : await readFile(file)
+  const operations = file === undefined ? undefined : await readBatch(file)
   const record = await PublisherRecord.open(options.record ?? `${files[0]}.record`)
   const own = await openOwnCopy(servers, store, dataset, keys)
   const steps = longSteps()
@@ -74,6 +76,15 @@ export async function publish(file: string | undefined, options: PublishArgument
       'new generation': `${summary.began ? 'begun' : notBegun(options)}: ${summary.growth}`,
     }),
   })
+}
+
+/** The operations of a file as servers take them: each line ends with a line feed, and nothing stands before the first. */
+async function readBatch(file: string): Promise<Uint8Array> {
+  const parts: Uint8Array[] = []
+  for await (const lines of readLines(file)) {
+    for (const [line] of lines) parts.push(line, LINE_FEED)
+  }
+  return Buffer.concat(parts)
 }
 
 /** Names steps that take long, on stderr. */

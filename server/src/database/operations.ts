@@ -40,6 +40,7 @@ const LF = 0x0a
 const CR = 0x0d
 const BRACE = 0x7b
 const CLOSING_BRACE = 0x7d
+const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 const LONE_SURROGATE = /\p{Surrogate}/u
 /** Of an index, and of headroom. */
 const MOST = 0xffff_ffff
@@ -141,13 +142,22 @@ async function lineEnds(text: Uint8Array, pace: Pace): Promise<number[]> {
     const line = ahead.subarray(0, length)
     if (line.includes(CR)) refuse(number, 'it has a carriage return; end lines with a line feed alone')
     if (text[start] !== BRACE || text[end - 1] !== CLOSING_BRACE) {
-      refuse(number, 'expected one JSON object, {…}, with nothing before or after it, got something else')
+      refuse(number, strayOf(line))
     }
     ends.push(end)
     start = end + 1
     if (pace.isOver) await pace.yield()
   }
   return ends
+}
+
+/** Why a line is refused that is not an object from brace to brace. */
+function strayOf(line: Uint8Array): string {
+  if (line.length === 0) return 'expected one JSON object, got an empty line; remove it'
+  if (!isUtf8(line) || line.includes(0)) return 'expected UTF-8, got other bytes, as UTF-16 has; convert the file'
+  if (BYTE_ORDER_MARK.equals(line.subarray(0, BYTE_ORDER_MARK.length)))
+    return 'expected one JSON object, got a byte order mark before it; write the file without'
+  return 'expected one JSON object, {…}, with nothing before or after it, got something else'
 }
 
 function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, number: number): Line {

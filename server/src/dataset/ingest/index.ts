@@ -1,14 +1,13 @@
 // Chooses the reader for a data file by its format.
 
-import { isUtf8 } from 'node:buffer'
 import { extname } from 'node:path'
+import { MAX_KEY_BYTES } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
 import { BuildError } from '../../base/errors.js'
-import { NOT_UTF8 } from './csv.js'
 import { readDelimited } from './delimited.js'
 import { readJsonLines } from './jsonl.js'
-import { readLines } from './lines.js'
-import { type KeyedRecords, Table } from './table.js'
+import { type Line, nameOf, readLines, type Source } from './lines.js'
+import { type KeyedRecords, Table, tooLong } from './table.js'
 import type { ValueEncoding } from './values.js'
 
 export const FORMATS = ['csv', 'tsv', 'jsonl', 'txt', 'bin'] as const
@@ -24,6 +23,17 @@ export function formatOf(file: string): Format {
   return format
 }
 
+const NO_VALUE = new Uint8Array()
+
+/** In txt a line is a key, spaces included. Empty lines are skipped. Throws BuildError. */
+export function* keysOf(lines: Iterable<Line>, source: Source): Generator<Line> {
+  for (const line of lines) {
+    const [{ length }, number] = line
+    if (length > MAX_KEY_BYTES) throw new BuildError(tooLong('key', MAX_KEY_BYTES, length), nameOf(source), number)
+    if (length > 0) yield line
+  }
+}
+
 /** Reads a whole keyed file. `longestValue` is in bytes. Throws BuildError with file, line and reason. */
 export async function readKeyed(
   core: Core,
@@ -34,14 +44,11 @@ export async function readKeyed(
   onBytes?: (bytes: number) => void,
 ): Promise<KeyedRecords> {
   const table = new Table(core, file, longestValue)
-  // In txt a line is a key, spaces included. Empty lines are skipped.
-  const addKey = (key: Uint8Array, line: number) => {
-    if (key.length === 0) return
-    if (!isUtf8(key)) throw new BuildError(NOT_UTF8, file, line)
-    table.add(key, new Uint8Array(), line)
-  }
-  if (format === 'txt') await readLines(file, addKey, onBytes)
-  else if (format === 'jsonl') await readJsonLines(file, encoding, table, onBytes)
+  if (format === 'txt') {
+    for await (const lines of readLines(file, onBytes)) {
+      for (const [key, line] of keysOf(lines, file)) table.add(key, NO_VALUE, line)
+    }
+  } else if (format === 'jsonl') await readJsonLines(file, encoding, table, onBytes)
   else await readDelimited(file, format === 'csv' ? ',' : '\t', encoding, table, onBytes)
   return table.finish()
 }

@@ -1,9 +1,7 @@
 // Reads jsonl files: one object a line, `{"key": string, "value": string}`, without other members.
 
-import { isUtf8 } from 'node:buffer'
 import { BuildError } from '../../base/errors.js'
 import { parseMembers } from '../../base/json.js'
-import { NOT_UTF8 } from './csv.js'
 import { readLines } from './lines.js'
 import type { Table } from './table.js'
 import { decodeValue, type ValueEncoding } from './values.js'
@@ -14,21 +12,18 @@ export async function readJsonLines(
   table: Table,
   onBytes?: (bytes: number) => void,
 ): Promise<void> {
-  await readLines(
-    file,
-    (bytes, line) => {
+  for await (const lines of readLines(file, onBytes)) {
+    for (const [bytes, line] of lines) {
       const refuse = (reason: string): never => {
         throw new BuildError(reason, file, line)
       }
-      if (!isUtf8(bytes)) refuse(NOT_UTF8)
-      const entry = parseEntry(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString())
+      const entry = parseEntry(bytes.toString())
       if (typeof entry === 'string') return refuse(entry)
       const value = decodeValue(Buffer.from(entry.value), encoding)
       if (typeof value === 'string') return refuse(value)
       table.add(Buffer.from(entry.key), value, line)
-    },
-    onBytes,
-  )
+    }
+  }
 }
 
 /** The line's members, or why the line is refused. */

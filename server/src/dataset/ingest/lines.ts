@@ -1,19 +1,28 @@
-// Reads a text file in chunks or in lines. Lines end with LF or CRLF. A byte order mark at the start is skipped.
+// Reads UTF-8 text in chunks or in lines. Lines end with LF or CRLF. A byte order mark at the start is skipped.
 
+import { isUtf8 } from 'node:buffer'
 import { createReadStream } from 'node:fs'
+import type { Readable } from 'node:stream'
 import { BuildError } from '../../base/errors.js'
-import { MAX_LINE_BYTES } from './csv.js'
+import { MAX_LINE_BYTES, NOT_UTF8 } from './csv.js'
 
 const CHUNK_BYTES = 1024 * 1024
 const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 const LF = 0x0a
 const CR = 0x0d
 
-/** The chunks of a text file, without its byte order mark. Calls `onBytes` with the length of each chunk. */
-export async function* readText(file: string, onBytes?: (bytes: number) => void): AsyncGenerator<Buffer> {
+/** A file by its name, or what comes in. */
+export type Source = string | Readable
+
+/** A line without its end, which is a view, and its number from 1. */
+export type Line = readonly [bytes: Buffer, number: number]
+
+/** The chunks of a text, without its byte order mark. Calls `onBytes` with the length of each chunk. */
+export async function* readText(source: Source, onBytes?: (bytes: number) => void): AsyncGenerator<Buffer> {
   let start = Buffer.alloc(0) // kept until a byte order mark would fit
   let started = false
-  for await (const chunk of createReadStream(file, { highWaterMark: CHUNK_BYTES }) as AsyncIterable<Buffer>) {
+  const input = typeof source === 'string' ? createReadStream(source, { highWaterMark: CHUNK_BYTES }) : source
+  for await (const chunk of input as AsyncIterable<Buffer>) {
     onBytes?.(chunk.length)
     if (started) {
       yield chunk
@@ -27,27 +36,36 @@ export async function* readText(file: string, onBytes?: (bytes: number) => void)
   if (!started) yield start
 }
 
-/** Calls `onLine` with each line, a view without its line end, and its number from 1. */
-export async function readLines(
-  file: string,
-  onLine: (line: Uint8Array, number: number) => void,
-  onBytes?: (bytes: number) => void,
-): Promise<void> {
+/** The lines of a text, those that end in one chunk at a time. Throws BuildError with the line if one is too long, or not UTF-8. */
+export async function* readLines(source: Source, onBytes?: (bytes: number) => void): AsyncGenerator<Iterable<Line>> {
+  const name = nameOf(source)
   let rest: Buffer = Buffer.alloc(0)
   let number = 0
-  for await (const chunk of readText(file, onBytes)) {
-    const text = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+  const next = (bytes: Buffer): Line => {
+    number++
+    if (!isUtf8(bytes)) throw new BuildError(NOT_UTF8, name, number)
+    return [withoutCarriageReturn(bytes), number]
+  }
+  function* linesOf(text: Buffer): Generator<Line> {
     let start = 0
     for (let end = text.indexOf(LF); end !== -1; end = text.indexOf(LF, start)) {
-      onLine(withoutCarriageReturn(text.subarray(start, end)), ++number)
+      yield next(text.subarray(start, end))
       start = end + 1
     }
     rest = text.subarray(start)
+  }
+  for await (const chunk of readText(source, onBytes)) {
+    yield linesOf(rest.length === 0 ? chunk : Buffer.concat([rest, chunk]))
     if (rest.length > MAX_LINE_BYTES) {
-      throw new BuildError(`expected lines of at most ${MAX_LINE_BYTES} bytes, got a longer one`, file, number + 1)
+      throw new BuildError(`expected lines of at most ${MAX_LINE_BYTES} bytes, got a longer one`, name, number + 1)
     }
   }
-  if (rest.length > 0) onLine(withoutCarriageReturn(rest), ++number)
+  if (rest.length > 0) yield [next(rest)]
+}
+
+/** For messages. */
+export function nameOf(source: Source): string {
+  return typeof source === 'string' ? source : 'standard input'
 }
 
 function withoutByteOrderMark(text: Buffer): Buffer {

@@ -92,7 +92,7 @@ export class Table {
 }
 
 /** Why a key or value is refused. */
-function tooLong(what: string, most: number, got: number): string {
+export function tooLong(what: string, most: number, got: number): string {
   return `expected a ${what} of at most ${most} bytes, got ${got}; shorten it`
 }
 
