@@ -6,7 +6,7 @@ import type { Core } from '@keyhush/wasm'
 import { BuildError } from '../../base/errors.js'
 import { readDelimited } from './delimited.js'
 import { readJsonLines } from './jsonl.js'
-import { type Line, nameOf, readLines, type Source } from './lines.js'
+import { nameOf, readLines, type TextLine, type TextSource } from './lines.js'
 import { type KeyedRecords, Table, tooLong } from './table.js'
 import type { ValueEncoding } from './values.js'
 
@@ -26,7 +26,7 @@ export function formatOf(file: string): Format {
 const NO_VALUE = new Uint8Array()
 
 /** In txt a line is a key, spaces included. Empty lines are skipped. Throws BuildError. */
-export function* keysOf(lines: Iterable<Line>, source: Source): Generator<Line> {
+export function* keysOf(lines: Iterable<TextLine>, source: TextSource): Generator<TextLine> {
   for (const line of lines) {
     const [{ length }, number] = line
     if (length > MAX_KEY_BYTES) throw new BuildError(tooLong('key', MAX_KEY_BYTES, length), nameOf(source), number)

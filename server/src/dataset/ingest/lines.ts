@@ -12,13 +12,13 @@ const LF = 0x0a
 const CR = 0x0d
 
 /** A file by its name, or what comes in. */
-export type Source = string | Readable
+export type TextSource = string | Readable
 
 /** A line without its end, which is a view, and its number from 1. */
-export type Line = readonly [bytes: Buffer, number: number]
+export type TextLine = readonly [bytes: Buffer, number: number]
 
 /** The chunks of a text, without its byte order mark. Calls `onBytes` with the length of each chunk. */
-export async function* readText(source: Source, onBytes?: (bytes: number) => void): AsyncGenerator<Buffer> {
+export async function* readText(source: TextSource, onBytes?: (bytes: number) => void): AsyncGenerator<Buffer> {
   let start = Buffer.alloc(0) // kept until a byte order mark would fit
   let started = false
   const input = typeof source === 'string' ? createReadStream(source, { highWaterMark: CHUNK_BYTES }) : source
@@ -37,16 +37,19 @@ export async function* readText(source: Source, onBytes?: (bytes: number) => voi
 }
 
 /** The lines of a text, those that end in one chunk at a time. Throws BuildError with the line if one is too long, or not UTF-8. */
-export async function* readLines(source: Source, onBytes?: (bytes: number) => void): AsyncGenerator<Iterable<Line>> {
+export async function* readLines(
+  source: TextSource,
+  onBytes?: (bytes: number) => void,
+): AsyncGenerator<Iterable<TextLine>> {
   const name = nameOf(source)
   let rest: Buffer = Buffer.alloc(0)
   let number = 0
-  const next = (bytes: Buffer): Line => {
+  const next = (bytes: Buffer): TextLine => {
     number++
     if (!isUtf8(bytes)) throw new BuildError(NOT_UTF8, name, number)
     return [withoutCarriageReturn(bytes), number]
   }
-  function* linesOf(text: Buffer): Generator<Line> {
+  function* linesOf(text: Buffer): Generator<TextLine> {
     let start = 0
     for (let end = text.indexOf(LF); end !== -1; end = text.indexOf(LF, start)) {
       yield next(text.subarray(start, end))
@@ -64,7 +67,7 @@ export async function* readLines(source: Source, onBytes?: (bytes: number) => vo
 }
 
 /** For messages. */
-export function nameOf(source: Source): string {
+export function nameOf(source: TextSource): string {
   return typeof source === 'string' ? source : 'standard input'
 }
 
