@@ -33,6 +33,7 @@ const compiler = await createServer({
   configFile: false,
   appType: 'custom',
   server: { middlewareMode: true, ws: false, watch: null },
+  optimizeDeps: { noDiscovery: true },
 })
 try {
   const module = await compiler.ssrLoadModule(programs[program])

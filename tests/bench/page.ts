@@ -285,6 +285,44 @@ export async function measurePlain(
   return { recordMs, samples, everythingMs: performance.now() - start, everythingBytes }
 }
 
+/** What people take instead of private lookups: a range of keys, a filter of all keys, or the whole list. */
+export type Instead = 'range' | 'filter' | 'list'
+
+/** Looks `key` up by one of these at `url`. `value`: a filter has none. `bytes`: of the body as it came, compressed. */
+export async function measureInstead(
+  url: string,
+  way: Instead,
+  key: string,
+): Promise<{ readonly ms: number; readonly bytes: number; readonly listed: boolean; readonly value: number[] }> {
+  const digest = async (name: string) =>
+    new DataView(await crypto.subtle.digest(name, new TextEncoder().encode(key) as BufferSource))
+  const start = performance.now()
+  const sha1 = await digest('SHA-1')
+  const path = way === 'range' ? `${url}range/${sha1.getUint32(0) >>> 22}` : url + way
+  const response = await fetch(path, { credentials: 'omit', cache: 'no-store' })
+  if (response.status !== 200) throw new Error(`expected status 200, got ${response.status}`)
+  let [listed, value] = [false, [] as number[]]
+  if (way === 'filter') {
+    const bits = new Uint8Array(await response.arrayBuffer())
+    const sha256 = await digest('SHA-256')
+    listed = [0, 1, 2, 3, 4, 5, 6].every(n => {
+      const bit = Math.floor((sha256.getUint32(4 * n) / 2 ** 32) * 8 * bits.length)
+      return (bits[bit >> 3]! >> (bit & 7)) & 1
+    })
+  } else {
+    const hex = Array.from(new Uint8Array(sha1.buffer), byte => byte.toString(16).padStart(2, '0')).join('')
+    const wanted = way === 'range' ? `${hex}:` : `${key},`
+    const text = `\n${await response.text()}\n`
+    const at = text.indexOf(`\n${wanted}`)
+    listed = at >= 0
+    const from = at + 1 + wanted.length
+    if (listed) value = Array.from(atob(text.slice(from, text.indexOf('\n', from))), char => char.charCodeAt(0))
+  }
+  const ms = performance.now() - start
+  const { encodedBodySize: bytes } = performance.getEntriesByName(path).at(-1) as PerformanceResourceTiming
+  return { ms, bytes, listed, value }
+}
+
 /** Opens a map that stays open, and writes down when it has moved on, in milliseconds since 1970, by epoch. */
 export async function followUpdates(servers: [string, string], publisherKey?: string): Promise<void> {
   const turned = new Map<number, number>()

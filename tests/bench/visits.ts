@@ -1,6 +1,6 @@
 // First visits: a page that has never been there opens a map in each mode, over a line as people have at home, and asks one
 // question. What matters is all that comes before the first private, verified record. Beside it, over the same line: a record
-// from a server that is told which.
+// from a server that is told which, and what people take instead of private lookups.
 
 import { createWriteStream } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
@@ -15,7 +15,7 @@ import type { Page } from 'puppeteer-core'
 import { runKeyhushProcess } from '../support/processes.js'
 import { serveFiles } from '../support/web.js'
 import type { Options } from './options.js'
-import { measurePlain, measureVisit } from './page.js'
+import { type Instead, measureInstead, measurePlain, measureVisit } from './page.js'
 import { power } from './plot.js'
 import { type Figure, median, type Section } from './report.js'
 import { check, newestManifest, partitionUrls, pseudorandomBytes, Stage, under } from './stage.js'
@@ -41,6 +41,8 @@ interface VisitFigures {
   readonly modes: Readonly<Record<string, { readonly seconds: readonly number[]; readonly bytes: readonly number[] }>>
   /** seconds of a record without privacy */
   readonly plain: readonly number[]
+  /** what people take instead; only with keys */
+  readonly instead: Readonly<Record<string, VisitFigures['modes'][string]>>
   /** in mode instant with three servers, in turn with two: seconds, and how many times as many */
   readonly three: { readonly seconds: readonly number[]; readonly ratios: readonly number[] }
 }
@@ -54,11 +56,11 @@ export async function visits(options: Options): Promise<Section[]> {
 }
 
 /** Against the targets: nothing that grows with N before the first record. */
-function judged({ kind, records, modes, plain, three }: VisitFigures): Figure[] {
+function judged({ kind, records, modes, instead, plain, three }: VisitFigures): Figure[] {
   const name = `${kind}, ${power(records)}`
   const isSmall = records <= MOST_JUDGED
   return [
-    ...Object.entries(modes).flatMap(([mode, { seconds, bytes }]): Figure[] => {
+    ...Object.entries({ ...modes, ...instead }).flatMap(([mode, { seconds, bytes }]): Figure[] => {
       if (seconds.length === 0) return [{ name, column: mode, unit: 's', samples: seconds }]
       const is = isSmall && mode === 'instant' && kind === 'keyed'
       const [unit, size] = median(bytes) < 1e6 ? (['kB', 1e3] as const) : (['MB', 1e6] as const)
@@ -127,9 +129,37 @@ async function measureDatabase(kind: Kind, records: number, options: Options): P
     const page = await freshPage()
     const { recordMs, samples } = await page.evaluate(measurePlain, `${plainServer.url}/`, records, options.repeats, [])
     check(data, VALUE_BYTES, samples)
+    const instead: Record<string, { seconds: number[]; bytes: number[] }> = {}
+    for (const [column, way] of kind === 'keyed' ? Object.entries(INSTEAD) : []) {
+      await (await fetch(`${plainServer.url}/${way === 'range' ? 'range/0' : way}`)).arrayBuffer() // made once
+      const found = { seconds: [] as number[], bytes: [] as number[] }
+      instead[column] = found
+      for (let run = 0; run < (way === 'list' ? 1 : options.repeats); run++) {
+        const index = Math.floor(Math.random() * records)
+        const page = await freshPage()
+        const { ms, bytes, listed, value } = await page.evaluate(
+          measureInstead,
+          `${plainServer.url}/`,
+          way,
+          keyOf(index),
+        )
+        await page.close()
+        if (!listed) throw new Error(`${column}: expected to find ${keyOf(index)}`)
+        if (way !== 'filter') check(data, VALUE_BYTES, [{ index, value }])
+        found.seconds.push(ms / 1000)
+        found.bytes.push(bytes)
+      }
+    }
     console.log()
-    return { kind, records, modes, three, plain: recordMs.map(ms => ms / 1000) }
+    return { kind, records, modes, three, instead, plain: recordMs.map(ms => ms / 1000) }
   })
+}
+
+/** What people take instead, by the column of the table. */
+const INSTEAD: Readonly<Record<string, Instead>> = {
+  'a range of keys': 'range',
+  'a filter': 'filter',
+  'the list': 'list',
 }
 
 export const keyOf = (index: number) => `key-${index}`

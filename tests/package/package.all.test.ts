@@ -397,15 +397,13 @@ test('the conformance suites for stores and storages run outside of this reposit
 })
 
 test('the commands of the README and of Going to production run word for word and print what it says', async () => {
-  const { pack, shown, program, start, publisher, one, other, again } = quickStart
+  const { pack, program, publisher, one, other, again } = quickStart
   const forPages = packageNames.filter(name => name !== 'react-native')
   const workspaces = forPages.map(name => `-w ${packages[name]}`).join(' ')
   expect(pack).toBe(`npm run build\nmkdir -p ../try\nnpm pack ${workspaces} --pack-destination ../try\n`)
   const paste = /^import [\s\S]*?^}\)\n/m.exec(developing.printed)![0]
-  const anyone = (text: string) => text.replace(/:\d+'/g, ":0'").replace(/(?<=Key: ')[^']+/, '')
-  expect(anyone(paste)).toBe(anyone(shown))
   await writeFile(join(app, 'app.mjs'), paste + program)
-  const printed = await run(app, 'bash', '-euc', start)
+  const printed = await run(app, 'node', 'app.mjs')
   expect(printed).toContain('river\nfalse\n[\n  Uint8Array(5)')
 
   const ports = [await freePort(), await freePort()]
@@ -431,8 +429,8 @@ async function quickStartOf() {
     ...(await blocksOf('README.md', /^## Use it in your app\n[\s\S]*?(?=^## )/m)),
     ...(await blocksOf('docs/guide/production.md', /^## 1\.[\s\S]*?(?=^## 4\.)/m)),
   ]
-  expect(all.map(([, language]) => language)).toEqual(['sh', 'sh', 'js', 'js', 'sh', 'sh', 'sh', 'sh', 'sh'])
-  const names = ['pack', 'develop', 'shown', 'program', 'start', 'publisher', 'one', 'other', 'again'] as const
+  expect(all.map(([, language]) => language)).toEqual(['sh', 'sh', 'js', 'sh', 'sh', 'sh', 'sh'])
+  const names = ['pack', 'develop', 'program', 'publisher', 'one', 'other', 'again'] as const
   const texts = Object.fromEntries(names.map((name, i) => [name, all[i]![2]!]))
   return texts as Record<(typeof names)[number], string>
 }

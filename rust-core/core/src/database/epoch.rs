@@ -99,11 +99,17 @@ pub struct FlatBatch {
     kinds: Vec<u8>,
     prints: Vec<Fingerprint>,
     indices: Vec<u32>,
-    /// of all operations but deletes, one behind the other
-    records: Vec<u8>,
+    /// of all operations but deletes, so many in each piece but the last: what is reserved is wiped in the end, and counts
+    records: Vec<Vec<u8>>,
+    piece_records: usize,
+    /// how many there are
+    kept: usize,
     /// for each operation: the number of its record among these, or of the next one's
     numbers: Vec<u32>,
 }
+
+/// About as many bytes of records are reserved at once.
+const PIECE_BYTES: usize = 1 << 20;
 
 impl FlatBatch {
     /// An empty batch with room for `count` operations.
@@ -116,7 +122,9 @@ impl FlatBatch {
             kinds: Vec::with_capacity(count),
             prints: Vec::with_capacity(prints),
             indices: Vec::with_capacity(indices),
-            records: Vec::with_capacity(count * record_bytes),
+            records: Vec::new(),
+            piece_records: (PIECE_BYTES / record_bytes).max(1),
+            kept: 0,
             numbers: Vec::with_capacity(count),
         }
     }
@@ -134,12 +142,16 @@ impl FlatBatch {
         self.kinds.extend_from_slice(kinds);
         self.prints.extend_from_slice(fingerprints.as_chunks().0);
         self.indices.extend_from_slice(indices);
-        // Memory that is reserved and not written costs nothing: a batch of deletes takes none for records.
         for (kind, record) in kinds.iter().zip(records.chunks_exact(self.record_bytes)) {
-            self.numbers.push((self.records.len() / self.record_bytes) as u32);
-            if *kind != DELETE {
-                self.records.extend_from_slice(record);
+            self.numbers.push(self.kept as u32);
+            if *kind == DELETE {
+                continue;
             }
+            if self.kept.is_multiple_of(self.piece_records) {
+                self.records.push(Vec::with_capacity(self.piece_records * self.record_bytes));
+            }
+            self.records[self.kept / self.piece_records].extend_from_slice(record);
+            self.kept += 1;
         }
         Ok(())
     }
@@ -151,7 +163,11 @@ impl Operations for FlatBatch {
     }
 
     fn get(&self, number: usize) -> Operation<'_> {
-        let record = || &self.records[self.numbers[number] as usize * self.record_bytes..][..self.record_bytes];
+        let record = || {
+            let at = self.numbers[number] as usize;
+            let (piece, place) = (at / self.piece_records, at % self.piece_records);
+            &self.records[piece][place * self.record_bytes..][..self.record_bytes]
+        };
         match (self.kinds[number], self.keyed) {
             (DELETE, true) => Operation::DeleteKey(&self.prints[number]),
             (DELETE, false) => Operation::DeleteIndex(self.indices[number]),
@@ -284,7 +300,8 @@ impl Draft {
     ) -> Self {
         let mut draft = Self::new(*database.layout(), Stage::Empty(0));
         if keyed {
-            draft.places.reserve(batch.count()); // growing it later would be a long step
+            // Growing it later would be a long step. It has no more keys than the database, and those that are added.
+            draft.places.reserve(batch.count().min(2 * draft.room));
         }
         draft
     }
