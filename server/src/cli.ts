@@ -41,9 +41,12 @@ const program = new Command('keyhush')
 /** An option that is a whole number. */
 const counted = (flags: string, help: string, parse = wholeNumber) => new Option(flags, help).argParser(parse)
 
+const formatOption = () =>
+  new Option('--format <format>', 'format of the data file (default: from its extension)').choices(FORMATS)
+
 /** Options of `build` and `dev`. */
 const dataOptions = () => [
-  new Option('--format <format>', 'format of the data file (default: from its extension)').choices(FORMATS),
+  formatOption(),
   counted('--record-bytes <n>', 'bin: bytes of one record'),
   new Option('--value-encoding <encoding>', 'csv, tsv, jsonl: encoding of the values (default: utf8)').choices(
     VALUE_ENCODINGS,
@@ -210,7 +213,7 @@ program
 program
   .command('publish [batch]')
   .description(
-    'Publish a batch of changes (jsonl) to all servers: it makes the next epoch. Run it again after a failure: it continues.',
+    'Publish a batch of changes (jsonl), or a new file of the whole list (--list), to all servers: it makes the next epoch. Run it again after a failure: it continues.',
   )
   .requiredOption('--servers <a,b>', 'base URLs of all servers; or of one, with --store')
   .option('--store <dir>', 'one server: directory of your own copy, which checks what the server makes of a batch')
@@ -229,6 +232,14 @@ program
   .addOption(
     new Option('--value-encoding <encoding>', 'encoding of the values (default: utf8)').choices(VALUE_ENCODINGS),
   )
+  .option('--list <file>', 'new file of the list: publishes what turns the newest epoch into it')
+  .addOption(formatOption())
+  .option(
+    '--allow-deletes <n>',
+    'with --list: delete up to n keys, even if they are over a tenth of the list',
+    wholeNumber,
+  )
+  .option('--dry-run', 'with --list: print what would change, and send, sign and write nothing')
   .option('--valid-days <n>', 'days from now until the manifest expires (default: never)', days)
   .option('--again', 'publish the batch also if it was published before')
   .option(

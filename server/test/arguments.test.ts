@@ -14,6 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => folder.remove())
 
+const publishing = (...args: string[]) => ['publish', '--servers', 'https://a.example', '--key', 'none.key', ...args]
 const serve = (...args: string[]) => ['serve', '--port', '0', ...args]
 
 test.each([
@@ -73,6 +74,13 @@ test.each([
   ['nothing to serve', serve(), /^keyhush: expected a database to serve, got none/],
   ['an unknown command', ['juggle'], /^error: unknown command 'juggle'/],
   ['a publisher without a key', ['publish', '--servers', 'https://a.example'], /required option '--key <file>'/],
+  ['a new file and a batch', publishing('--list', 'new.csv', 'batch.jsonl'), /--list: expected no batch, got one/],
+  ['a new file again', publishing('--list', 'new.csv', '--again'), /--list: expected no --again, got one/],
+  ['a dry run of nothing', publishing('--dry-run'), /--dry-run: expected --list too/],
+  ['a dry run of a batch', publishing('batch.jsonl', '--dry-run'), /--dry-run: expected --list too/],
+  ['deletes without a file', publishing('--allow-deletes', '7'), /--allow-deletes: expected --list too/],
+  ['a batch’s format', publishing('--format', 'csv', 'batch.jsonl'), /--format: expected --list too/],
+  ['no number of deletes', publishing('--list', 'new.csv', '--allow-deletes', 'all'), /'all' is invalid/],
 ])('%s', async (_name, args, message) => {
   const { code, stdout, stderr } = await keyhush(...args)
   expect([code, stdout]).toEqual([1, ''])

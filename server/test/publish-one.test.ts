@@ -131,3 +131,33 @@ test('a server that has lost its disk begins from an export of the publisher’s
   expect(await keyhush('export', ...exporting)).toMatchObject({ code: 0, stderr: '' })
   expect(await readFile(path('exported/manifest.bin'))).toEqual(await manifest())
 })
+
+test('a new file makes the batches: the own copy is what it is compared with', async () => {
+  const { publish, own, begun, path, manifest, isSigned } = await rig()
+  const list = async (text: string, ...args: string[]) => {
+    await writeFile(path('new.csv'), text)
+    return await publish(undefined, '--list', path('new.csv'), ...args)
+  }
+  const first = 'key,value\none,edited\ntwo,second\nfour,4\nthree,third\n'
+  await expectRefused(list(first, ...own, '--dry-run'), 'expected your own copy')
+  const counts = 'adds: 1\nedits: 1\ndeletes: 0\n'
+  expect((await list(first, ...begun)).stdout).toMatch(
+    new RegExp(`^epoch: 2 of generation 1\n${counts}manifest hash: `),
+  )
+  expect(await list(first, ...own)).toMatchObject({ code: 0, stdout: expect.stringContaining('changes: no changes\n') })
+  const second = 'key,value\none,edited\ntwo,second\nfour,4\n'
+  expect((await list(second, ...own, '--dry-run')).stdout).toBe(
+    'adds: 0\nedits: 0\ndeletes: 1\nbatches: 1\nbatch bytes: 65\nclients download: the changes\n' +
+      'to publish it: add --allow-deletes 1\n',
+  )
+  const refused = await list(second, ...own)
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('add --allow-deletes 1\n')])
+  expect(decodeManifest(await manifest()).epoch).toBe(2)
+  expect((await list(second, ...own, '--allow-deletes', '1')).stdout).toContain('deletes: 1\n')
+  expect([decodeManifest(await manifest()).epoch, await isSigned()]).toEqual([3, true])
+  const malformed = await list(`${first}one,again\n`, ...own)
+  expect([malformed.code, malformed.stderr]).toEqual([
+    1,
+    expect.stringMatching(/new\.csv:6: the same key as on line 2/),
+  ])
+})

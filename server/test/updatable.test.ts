@@ -62,6 +62,7 @@ import {
 const DELETE = '{"op":"delete","key":"one"}\n'
 /** `value`: as it stands in JSON */
 const editOf = (value: string) => `{"op":"edit","key":"one","value":"${value}"}\n`
+const deleteOf = (members: object) => `${JSON.stringify({ op: 'delete', ...members })}\n`
 const batchHash = (body: Uint8Array) => toHex(blake3(body))
 
 describe('an epoch', () => {
@@ -208,6 +209,13 @@ describe('a batch', () => {
     ['has an unknown operation', '{"op":"upsert","key":"one","value":"x"}\n', 1, /"op"/],
     ['has a member too many', '{"op":"delete","key":"one","value":"x"}\n', 1, /"value"/],
     ['has an index in a keyed database', '{"op":"delete","index":1}\n', 1, /"index"/],
+    ['has a key and a fingerprint', deleteOf({ key: 'one', fingerprint: printOf('one') }), 1, /"fingerprint"/],
+    ['has a fingerprint that is too short', deleteOf({ fingerprint: printOf('one').slice(1) }), 1, /32 lower-case hex/],
+    ['has a fingerprint that is too long', deleteOf({ fingerprint: `${printOf('one')}0` }), 1, /32 lower-case hex/],
+    ['has a fingerprint in capitals', deleteOf({ fingerprint: 'ABCDEF0123456789'.repeat(2) }), 1, /32 lower-case hex/],
+    ['has a fingerprint of zeros', `${DELETE}${deleteOf({ fingerprint: '0'.repeat(32) })}`, 2, /not all zero/],
+    ['has the fingerprint of no key', deleteOf({ fingerprint: printOf('none') }), 1, /no such/],
+    ['has an edit by fingerprint', `{"op":"edit","fingerprint":"${printOf('one')}","value":"x"}\n`, 1, /"fingerprint"/],
     ['has an empty key', '{"op":"delete","key":""}\n', 1, /empty/],
     ['has no value', '{"op":"edit","key":"one"}\n', 1, /"value"/],
     ['has a lone surrogate', '{"op":"delete","key":"\\ud800"}\n', 1, /surrogate/],
@@ -232,6 +240,30 @@ describe('a batch', () => {
     expect([updatable.newest, updatable.list().length]).toEqual([before, 1])
     expect(await contents(updatable)).toEqual(held)
     await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'one' }]))
+  })
+
+  test('deletes by fingerprint what another deletes by key, and makes the same epoch', async () => {
+    const makes = async (members: object) => {
+      const updatable = await keyed({ name: 'same' })
+      const others = [
+        { op: 'add', key: 'four', value: 'x' },
+        { op: 'delete', key: 'three' },
+      ] // read together with it
+      await updatable.publish(batchOn(updatable, [others[0]!, { op: 'delete', ...members }, others[1]!]))
+      return toHex(updatable.newest.manifestBytes)
+    }
+    expect(await makes({ fingerprint: printOf('one') })).toBe(await makes({ key: 'one' }))
+  })
+
+  test('by fingerprint is refused without keys, with its line', async () => {
+    const updatable = await opened(await storageOf('a.bin', pseudoRandom(64), { recordBytes: 8 }))
+    const { reply, message } = await refusal(
+      updatable.publish(batchOn(updatable, deleteOf({ fingerprint: printOf('a') }))),
+    )
+    expect([reply.line, message]).toEqual([
+      1,
+      expect.stringMatching(/"fingerprint" does not belong to delete in a keyless/),
+    ])
   })
 
   test('with a line longer than any operation, or of more members, is refused before it is parsed', async () => {

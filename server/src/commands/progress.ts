@@ -14,8 +14,10 @@ export async function withProgress<T>(work: (onProgress: (progress: Progress) =>
   }
 }
 
+export type Printed = Readonly<Record<string, string | number>>
+
 /** Prints one `name: value` a line, for people and scripts. */
-export function printSummary(values: Readonly<Record<string, string | number>>): void {
+export function printSummary(values: Printed): void {
   for (const [name, value] of Object.entries(values)) process.stdout.write(`${name}: ${value}\n`)
 }
 

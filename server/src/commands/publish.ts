@@ -1,17 +1,20 @@
 // `keyhush publish` and `keyhush keygen`: what a publisher runs.
 
+import { existsSync } from 'node:fs'
 import { type BatchEncoding, MAX_SERVERS, toHex } from '@keyhush/protocol'
 import { PublishError } from '../base/errors.js'
 import { readLines } from '../dataset/ingest/lines.js'
 import { createServer } from '../http/server.js'
 import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publisher/files.js'
-import { type PublishSummary, publish as publishBatch, type Step } from '../publisher/publish.js'
+import { type PublishOptions, type PublishSummary, publish as publishBatch, type Step } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
-import { printSummary } from './progress.js'
+import { storageKind } from '../storage/kinds.js'
+import { type Printed, printSummary } from './progress.js'
+import { checkListOptions, type ListArguments, publishNewList } from './publish-list.js'
 import { openStore } from './store.js'
 
 /** The options of `publish` as commander gives them. */
-export interface PublishArguments {
+export interface PublishArguments extends ListArguments {
   readonly servers: string
   readonly store?: string
   readonly dataset?: string
@@ -32,6 +35,7 @@ const LINE_FEED = Buffer.from('\n')
 const LONG_MILLISECONDS = 3000
 
 export async function publish(file: string | undefined, options: PublishArguments): Promise<void> {
+  checkListOptions(file, options)
   const servers = options.servers.split(',').map(url => url.trim())
   const { key: files, store, dataset, validDays } = options
   if (servers.includes('') || servers.length > MAX_SERVERS) {
@@ -45,37 +49,50 @@ export async function publish(file: string | undefined, options: PublishArgument
   }
   const operations = file === undefined ? undefined : await readBatch(file)
   const record = await PublisherRecord.open(options.record ?? `${files[0]}.record`)
-  const own = await openOwnCopy(servers, store, dataset, keys)
+  if (options.dryRun && store !== undefined && !storageKind(store).isShared && !existsSync(store)) {
+    throw new PublishError(`${store}: expected your own copy, got none; run it once without --dry-run, which makes one`)
+  }
+  const own = await openOwnCopy(servers, store, options.dryRun ? undefined : dataset, keys)
   const steps = longSteps()
-  let summary: PublishSummary
+  const common: PublishOptions = {
+    servers: own ? [...servers, own.url] : servers,
+    own: own !== undefined,
+    names: own && [...servers, `your own copy (${store})`],
+    expires: validDays === undefined ? undefined : Math.floor(Date.now() / 1000) + validDays * DAY_SECONDS,
+    key: keys,
+    record,
+    trustBase: options.trustBase,
+    generation: options.generation,
+    onStep: steps.begin,
+  }
+  let printed: Printed
   try {
-    summary = await publishBatch({
-      servers: own ? [...servers, own.url] : servers,
-      own: own !== undefined,
-      names: own && [...servers, `your own copy (${store})`],
-      operations,
-      again: options.again,
-      encoding: options.valueEncoding,
-      expires: validDays === undefined ? undefined : Math.floor(Date.now() / 1000) + validDays * DAY_SECONDS,
-      key: keys,
-      record,
-      trustBase: options.trustBase,
-      generation: options.generation,
-      onStep: steps.begin,
-    })
+    if (options.list === undefined) {
+      const { again, valueEncoding: encoding } = options
+      const summary = await publishBatch({ ...common, operations, again, encoding })
+      const repeated = file !== undefined && summary.repeated ? ' (published before)' : ''
+      printed = described(summary, { changes: `${summary.changes}${repeated}` })
+    } else {
+      const { counts, published } = await publishNewList(options.list, common, options, steps.end)
+      printed = published ? described(published, counts) : counts
+    }
   } finally {
     steps.end()
     await own?.close()
   }
-  printSummary({
-    epoch: `${summary.epoch} of generation ${summary.generation}`,
-    changes: `${summary.changes}${file !== undefined && summary.repeated ? ' (published before)' : ''}`,
-    'manifest hash': summary.manifestHash,
-    ...(summary.caughtUp > 0 && { 'caught up': `${summary.caughtUp} epochs` }),
-    ...(summary.growth !== undefined && {
-      'new generation': `${summary.began ? 'begun' : notBegun(options)}: ${summary.growth}`,
-    }),
-  })
+  printSummary(printed)
+
+  function described(summary: PublishSummary, counts: Printed): Printed {
+    return {
+      epoch: `${summary.epoch} of generation ${summary.generation}`,
+      ...counts,
+      'manifest hash': summary.manifestHash,
+      ...(summary.caughtUp > 0 && { 'caught up': `${summary.caughtUp} epochs` }),
+      ...(summary.growth !== undefined && {
+        'new generation': `${summary.began ? 'begun' : notBegun(options)}: ${summary.growth}`,
+      }),
+    }
+  }
 }
 
 /** The operations of a file as servers take them: each line ends with a line feed, and nothing stands before the first. */

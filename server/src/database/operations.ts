@@ -6,6 +6,7 @@ import {
   type Batch,
   type BatchEncoding,
   FINGERPRINT_BYTES,
+  fromHex,
   isZero,
   MAX_KEY_BYTES,
   type Manifest,
@@ -14,6 +15,7 @@ import {
 } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
 import { parseMembers } from '../base/json.js'
+import { MOST_BATCH_RECORDS_BYTES } from '../base/most.js'
 import { Pace } from '../base/pace.js'
 import { Refusal } from '../base/refusal.js'
 import { decodeValue } from '../dataset/ingest/values.js'
@@ -41,6 +43,8 @@ const CR = 0x0d
 const BRACE = 0x7b
 const CLOSING_BRACE = 0x7d
 const BYTE_ORDER_MARK = Buffer.from('\ufeff')
+/** All zeros mark an empty slot. */
+const FINGERPRINT = /^(?!0+$)[0-9a-f]{32}$/
 const LONE_SURROGATE = /\p{Surrogate}/u
 /** Of an index, and of headroom. */
 const MOST = 0xffff_ffff
@@ -49,15 +53,14 @@ const MOST = 0xffff_ffff
 interface Line {
   readonly kind: number
   readonly key: Uint8Array
+  /** of a delete that names its key by it */
+  readonly fingerprint: Uint8Array | undefined
   readonly index: number
   readonly value: Uint8Array
 }
 
 /** A line with the longest key and value, in hex and every character escaped, has 0.8 MiB. A longer line is not looked at. */
 const MOST_LINE_BYTES = 1024 * 1024
-
-/** Of what a batch's operations take as records. A delete has one, too, and little text. */
-const MOST_RECORDS_BYTES = 512 * 1024 * 1024
 
 /** Lines whose keys are hashed together, at most. */
 const LINES_TOGETHER = 256
@@ -79,7 +82,7 @@ export async function readOperations(
     if (members['op'] === 'renew') return readRenewal(members)
   }
   const { keyed, recordBytes } = manifest
-  const most = Math.floor(MOST_RECORDS_BYTES / recordBytes)
+  const most = Math.floor(MOST_BATCH_RECORDS_BYTES / recordBytes)
   if (count > most) refuse(most + 1, `expected at most ${most} operations, got ${count}; split the batch`)
   const kinds = new Uint8Array(count)
   const fingerprints = new Uint8Array(keyed ? count * FINGERPRINT_BYTES : 0)
@@ -168,13 +171,15 @@ function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, nu
   const kind = 1 + KINDS.indexOf(op as (typeof KINDS)[number])
   if (kind === 0)
     refuse(number, 'expected "op" to be "add", "edit", "delete", "generation" or "renew", got something else')
-  const place = keyed ? 'key' : 'index'
+  const isByPrint = keyed && op === 'delete' && others['key'] === undefined && others['fingerprint'] !== undefined
+  const place = keyed ? (isByPrint ? 'fingerprint' : 'key') : 'index'
   const wanted = [...(keyed || op !== 'add' ? [place] : []), ...(op === 'delete' ? [] : ['value'])]
   const unwanted = Object.keys(others).filter(name => !wanted.includes(name))
   refuseMembers(unwanted, `${op} in a ${keyed ? 'keyed' : 'keyless'} database`, number)
   return {
     kind,
     key: wanted.includes('key') ? readKey(others['key'], number) : new Uint8Array(),
+    fingerprint: isByPrint ? readFingerprint(others['fingerprint'], number) : undefined,
     index: wanted.includes('index') ? readIndex(others['index'], number) : 0,
     value: wanted.includes('value') ? readValue(others['value'], encoding, number) : new Uint8Array(),
   }
@@ -214,6 +219,14 @@ function readKey(key: unknown, number: number): Uint8Array {
   return bytes
 }
 
+function readFingerprint(fingerprint: unknown, number: number): Uint8Array {
+  if (typeof fingerprint === 'string' && FINGERPRINT.test(fingerprint)) return fromHex(fingerprint)
+  return refuse(
+    number,
+    `expected "fingerprint" to be ${2 * FINGERPRINT_BYTES} lower-case hex digits, not all zero, got something else`,
+  )
+}
+
 function readIndex(index: unknown, number: number): number {
   if (typeof index !== 'number' || index > MOST) {
     return refuse(number, 'expected the member "index" to be the index of a record, got none or another')
@@ -241,5 +254,9 @@ function fingerprintsOf(core: Core, lines: readonly Line[]): Uint8Array {
   })
   const keys = new Uint8Array(length)
   lines.forEach(({ key }, i) => void keys.set(key, ends[i]! - key.length))
-  return core.fingerprints(keys, ends)
+  const fingerprints = core.fingerprints(keys, ends)
+  lines.forEach(({ fingerprint }, i) => {
+    if (fingerprint !== undefined) fingerprints.set(fingerprint, FINGERPRINT_BYTES * i)
+  })
+  return fingerprints
 }

@@ -21,6 +21,7 @@ import { hintOf } from '../one-server/prepared.js'
 import { directoryFields } from './blocks.js'
 import { writeDataset } from './directory.js'
 import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/index.js'
+import type { KeyedRecords } from './ingest/table.js'
 import type { ValueEncoding } from './ingest/values.js'
 import { allocate, type Filled, type LayoutOptions, manifestOf, named, place } from './keyed.js'
 import { readRecords } from './memory.js'
@@ -56,9 +57,21 @@ export interface BuildOptions extends LayoutOptions {
   readonly onProgress?: ((progress: Progress) => void) | undefined
 }
 
+/** Which data file to read, and how. */
+export type ListOptions = Pick<BuildOptions, 'data' | 'format' | 'valueEncoding' | 'onProgress'>
+
 /** How far a build or a load is. `done` and `total` are bytes or partitions. */
 export interface Progress {
-  readonly stage: 'reading' | 'placing' | 'hashing' | 'checking the ceremony' | 'proving' | 'preparing' | 'writing'
+  readonly stage:
+    | 'reading'
+    | 'placing'
+    | 'hashing'
+    | 'checking the ceremony'
+    | 'proving'
+    | 'preparing'
+    | 'writing'
+    | 'comparing'
+    | 'publishing'
   readonly done: number
   readonly total: number
 }
@@ -131,18 +144,36 @@ async function prove(
 }
 
 async function fill(core: Core, options: BuildOptions): Promise<Filled> {
-  const file = await stat(options.data).catch((error: NodeJS.ErrnoException) => {
+  const size = await sizeOf(options.data)
+  const format = options.format ?? formatOf(options.data)
+  checkOptions(options, format)
+  if (format === 'bin') return await fillKeyless(core, options, size)
+  const table = await readTable(core, options, format, size)
+  options.onProgress?.({ stage: 'placing', done: 0, total: 1 })
+  return place(core, table, options, options.data)
+}
+
+/** A data file with keys, which are kept. Throws BuildError with file, line and reason. */
+export async function readList(core: Core, options: ListOptions): Promise<KeyedRecords> {
+  const size = await sizeOf(options.data)
+  const format = options.format ?? formatOf(options.data)
+  if (format === 'bin') throw new BuildError('expected a file with keys, got bin, which has none', options.data)
+  checkOptions(options, format)
+  return await readTable(core, options, format, size, true)
+}
+
+/** Throws BuildError if there is no such file. */
+async function sizeOf(data: string): Promise<number> {
+  const file = await stat(data).catch((error: NodeJS.ErrnoException) => {
     throw new BuildError(
       error.code === 'ENOENT'
         ? 'expected a file, got none of that name; name another'
         : `expected a readable file, got ${error.code}; see its permissions`,
-      options.data,
+      data,
     )
   })
-  if (!file.isFile()) throw new BuildError('expected a file, got a folder or a device; name a file', options.data)
-  const format = options.format ?? formatOf(options.data)
-  checkOptions(options, format)
-  return format === 'bin' ? fillKeyless(core, options, file.size) : fillKeyed(core, options, format, file.size)
+  if (!file.isFile()) throw new BuildError('expected a file, got a folder or a device; name a file', data)
+  return file.size
 }
 
 /** Refuses an option that would have no effect: the operator expected one. */
@@ -224,22 +255,21 @@ async function fillKeyless(core: Core, options: BuildOptions, size: number): Pro
   }
 }
 
-/** Every other format: records are placed where the directory says. */
-async function fillKeyed(core: Core, options: BuildOptions, format: KeyedFormat, size: number): Promise<Filled> {
+/** Every other format. */
+async function readTable(
+  core: Core,
+  options: BuildOptions,
+  format: KeyedFormat,
+  size: number,
+  keepsKeys?: boolean,
+): Promise<KeyedRecords> {
+  const { data, valueEncoding = 'utf8', maxValueBytes, onProgress } = options
   let done = 0
-  const table = await readKeyed(
-    core,
-    options.data,
-    format,
-    options.valueEncoding ?? 'utf8',
-    options.maxValueBytes,
-    bytes => {
-      done += bytes
-      options.onProgress?.({ stage: 'reading', done, total: size })
-    },
-  )
-  options.onProgress?.({ stage: 'placing', done: 0, total: 1 })
-  return place(core, table, options, options.data)
+  const onBytes = (bytes: number) => {
+    done += bytes
+    onProgress?.({ stage: 'reading', done, total: size })
+  }
+  return await readKeyed(core, data, format, valueEncoding, maxValueBytes, onBytes, keepsKeys)
 }
 
 /** Hashes every partition. */

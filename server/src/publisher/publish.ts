@@ -49,6 +49,10 @@ export interface PublishOptions {
   readonly trustBase?: string | undefined
   /** one JSON object a line; undefined: check and sign the newest epoch */
   readonly operations?: Uint8Array | undefined
+  /** hash (hex) of the manifest that the operations were made for; on another, nothing is sent */
+  readonly onto?: string | undefined
+  /** records that later batches of the same work add. Room is made for them too, and none is made because it pays. Undefined: no batch follows */
+  readonly following?: number | undefined
   /** publish the operations also if they were published before, unless an earlier run was just finished; default: false */
   readonly again?: boolean | undefined
   /** encoding of values; default: utf8 */
@@ -96,6 +100,17 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     await publication[step]()
   }
   return await publication.summary()
+}
+
+/** The newest epoch, which is this publisher's, and the servers that have it, your own copy first. Sends and writes nothing. */
+export async function newestOf(options: PublishOptions): Promise<NewestEpoch> {
+  const publication = new Publication(options, await loadCore())
+  await publication.agree()
+  return await publication.newest()
+}
+
+export interface NewestEpoch extends KnownManifest {
+  readonly servers: readonly PublishedServer[]
 }
 
 class Publication implements Record<Step, () => Promise<void>> {
@@ -211,6 +226,11 @@ class Publication implements Record<Step, () => Promise<void>> {
   /** Holds the tip to the record, and the wanted expiry to all clocks. Records the tip. */
   async check(): Promise<void> {
     await this.#expectOwn(this.#tip)
+    const { onto } = this.#options
+    if (onto !== undefined && onto !== this.#hash(this.#tip.bytes)) {
+      const came = 'another: somebody else published meanwhile. Nothing was sent; run it again'
+      throw new PublishError(`the servers: expected the epoch that these operations were made for, got ${came}`, 3)
+    }
     const isHinted = hasOneServer(this.#tip.manifest)
     if (isHinted && !this.#options.own) {
       const why = 'a public hint for lookups with one server must be made from your own copy before you sign it'
@@ -296,13 +316,24 @@ class Publication implements Record<Step, () => Promise<void>> {
 
   /** Begins a new generation if it pays. */
   async begin(): Promise<void> {
-    const { operations, generation = true } = this.#options
-    if (operations === undefined || this.#began || wantedOf(operations, 'utf8', 0).does !== 'change') return
+    const { operations, generation = true, following } = this.#options
+    if (
+      operations === undefined ||
+      following !== undefined ||
+      this.#began ||
+      wantedOf(operations, 'utf8', 0).does !== 'change'
+    )
+      return
     const { manifest } = this.#tip
     this.#growth = whyGenerationPays(this.#core, manifest)
     // With Pointproofs it needs new openings for all records, which `keyhush build` makes.
     if (this.#growth === undefined || !generation || hasRows(manifest)) return
     await this.#beginGeneration(defaultHeadroom(manifest), manifest.expires)
+  }
+
+  async newest(): Promise<NewestEpoch> {
+    await this.#expectOwn(this.#tip)
+    return { ...this.#tip, servers: [...this.#ofEpoch(this.#tip.manifest.epoch)].reverse() }
   }
 
   async summary(): Promise<PublishSummary> {
@@ -462,7 +493,7 @@ class Publication implements Record<Step, () => Promise<void>> {
   /** Begins a generation with room for a batch that was refused because the generation is full. */
   async #makeRoom(wanted: Wanted, refusal: PublishError): Promise<void> {
     const { manifest } = this.#tip
-    const headroom = Math.max(defaultHeadroom(manifest), addsOf(wanted))
+    const headroom = Math.max(defaultHeadroom(manifest), addsOf(wanted) + (this.#options.following ?? 0))
     if (hasRows(manifest)) {
       const line = `keyhush build <data> --out next --succeeds manifest.bin --headroom ${headroom}`
       throw new PublishError(`${refusal.message}. With Pointproofs you build it: \`${line}\` with your other options`)

@@ -34,7 +34,7 @@ export function* keysOf(lines: Iterable<TextLine>, source: TextSource): Generato
   }
 }
 
-/** Reads a whole keyed file. `longestValue` is in bytes. Throws BuildError with file, line and reason. */
+/** Reads a whole keyed file. `longestValue` is in bytes; `keepsKeys`: also the keys' text. Throws BuildError with file, line and reason. */
 export async function readKeyed(
   core: Core,
   file: string,
@@ -42,8 +42,9 @@ export async function readKeyed(
   encoding: ValueEncoding,
   longestValue?: number,
   onBytes?: (bytes: number) => void,
+  keepsKeys?: boolean,
 ): Promise<KeyedRecords> {
-  const table = new Table(core, file, longestValue)
+  const table = new Table(core, file, longestValue, keepsKeys)
   if (format === 'txt') {
     for await (const lines of readLines(file, onBytes)) {
       for (const [key, line] of keysOf(lines, file)) table.add(key, NO_VALUE, line)

@@ -4,6 +4,7 @@ import { FINGERPRINT_BYTES, MAX_KEY_BYTES, MAX_RECORD_BYTES } from '@keyhush/pro
 import type { Core } from '@keyhush/wasm'
 import { BuildError } from '../../base/errors.js'
 import { Growing } from './growing.js'
+import { FingerprintIndex } from './prints.js'
 
 /** Longest value that a layout can hold: in a keyed record without a length field. */
 const MAX_VALUE_BYTES = MAX_RECORD_BYTES - FINGERPRINT_BYTES
@@ -23,12 +24,16 @@ export interface KeyedRecords {
   readonly valueEnds: Uint32Array
   /** the line of the file on which record i begins */
   readonly lines: Uint32Array
+  /** the keys themselves, one after the other, and where each ends; empty unless they were to be kept */
+  readonly keys: Uint8Array
+  readonly keyEnds: Uint32Array
 }
 
 export class Table {
   readonly #core: Core
   readonly #file: string
   readonly #longestValue: number
+  readonly #keepsKeys: boolean
 
   readonly #keys = new Uint8Array(KEYS_BYTES + MAX_KEY_BYTES)
   readonly #keyEnds = new Uint32Array(KEYS_COUNT)
@@ -39,12 +44,14 @@ export class Table {
   readonly #values = new Growing(Uint8Array)
   readonly #valueEnds = new Growing(Uint32Array)
   readonly #lines = new Growing(Uint32Array)
+  readonly #kept = { keys: new Growing(Uint8Array), ends: new Growing(Uint32Array) }
 
   /** `longestValue` in bytes; default: what a layout can hold */
-  constructor(core: Core, file: string, longestValue = MAX_VALUE_BYTES) {
+  constructor(core: Core, file: string, longestValue = MAX_VALUE_BYTES, keepsKeys = false) {
     this.#core = core
     this.#file = file
     this.#longestValue = longestValue
+    this.#keepsKeys = keepsKeys
   }
 
   /** Copies a record. Throws BuildError. */
@@ -59,6 +66,10 @@ export class Table {
     this.#keyEnds[this.#keysWaiting++] = this.#keyBytesWaiting
     if (this.#keyBytesWaiting >= KEYS_BYTES || this.#keysWaiting === KEYS_COUNT) this.#hashKeys()
 
+    if (this.#keepsKeys) {
+      this.#kept.keys.append(key)
+      this.#kept.ends.append([this.#kept.keys.length])
+    }
     this.#values.append(value)
     this.#valueEnds.append([this.#values.length])
     this.#lines.append([line])
@@ -75,7 +86,9 @@ export class Table {
     if (twins !== undefined) {
       this.#refuse(lines[twins.later]!, `the same key as on line ${lines[twins.earlier]!}; delete one of them`)
     }
-    return { records, fingerprints, values: this.#values.view(), valueEnds: this.#valueEnds.view(), lines }
+    const [values, valueEnds] = [this.#values.view(), this.#valueEnds.view()]
+    const [keys, keyEnds] = [this.#kept.keys.view(), this.#kept.ends.view()]
+    return { records, fingerprints, values, valueEnds, lines, keys, keyEnds }
   }
 
   #hashKeys(): void {
@@ -96,27 +109,13 @@ export function tooLong(what: string, most: number, got: number): string {
   return `expected a ${what} of at most ${most} bytes, got ${got}; shorten it`
 }
 
-/** Finds the first record with the fingerprint of an earlier one, by an open-addressing table of record numbers. */
+/** The first record with the fingerprint of an earlier one. */
 function findTwins(fingerprints: Uint8Array): { earlier: number; later: number } | undefined {
+  const index = new FingerprintIndex(fingerprints)
   const records = fingerprints.length / FINGERPRINT_BYTES
-  // Four aligned words a fingerprint. Fingerprints are hashes, so the first word chooses the slot.
-  const words = new Uint32Array(fingerprints.buffer, fingerprints.byteOffset, records * 4)
-  const slots = new Uint32Array(2 ** Math.ceil(Math.log2(records * 2 + 1))) // record + 1; 0: free
-  const mask = slots.length - 1
   for (let later = 0; later < records; later++) {
-    let slot = words[4 * later]! & mask
-    for (; slots[slot] !== 0; slot = (slot + 1) & mask) {
-      const earlier = slots[slot]! - 1
-      if (
-        words[4 * earlier] === words[4 * later] &&
-        words[4 * earlier + 1] === words[4 * later + 1] &&
-        words[4 * earlier + 2] === words[4 * later + 2] &&
-        words[4 * earlier + 3] === words[4 * later + 3]
-      ) {
-        return { earlier, later }
-      }
-    }
-    slots[slot] = later + 1
+    const earlier = index.add(later)
+    if (earlier !== undefined) return { earlier, later }
   }
   return undefined
 }

@@ -18,6 +18,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { verifies } from '../../base/ed25519.js'
 import { isTrap } from '../../base/errors.js'
 import { parseMembers } from '../../base/json.js'
+import { MOST_BATCH_BYTES } from '../../base/most.js'
 import { epochUnknown, Refusal, readMessage } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
 import { bytesOf, numberOf } from '../binary.js'
@@ -30,7 +31,6 @@ const SIGNATURES = '/v1/signatures'
 /** Paths that only publishers may use. */
 export const PUBLISHER_ROUTES = [EPOCHS, SIGNATURES] as const
 
-const MOST_BATCH_BYTES = 64 * 1024 * 1024
 const MOST_SIGNATURE_BYTES = 4096
 
 /** `publisherKeys`: 32 bytes each. Batches must be signed with one of them, and no other key's signatures are kept. */

@@ -1,0 +1,60 @@
+// `keyhush publish --list`: what it takes, and what it prints.
+
+import { PublishError } from '../base/errors.js'
+import type { Format } from '../dataset/ingest/index.js'
+import type { ValueEncoding } from '../dataset/ingest/values.js'
+import { publishList } from '../publisher/list.js'
+import type { PublishOptions } from '../publisher/publish.js'
+import { type Printed, withProgress } from './progress.js'
+
+/** Its options as commander gives them. */
+export interface ListArguments {
+  /** the file */
+  readonly list?: string
+  readonly format?: Format
+  readonly valueEncoding?: ValueEncoding
+  readonly allowDeletes?: number
+  readonly dryRun?: boolean
+}
+
+/** `batch`: a file of operations. Throws PublishError for options that do not go together. */
+export function checkListOptions(
+  batch: string | undefined,
+  options: ListArguments & { readonly again?: boolean },
+): void {
+  const { list, format, allowDeletes, dryRun, again } = options
+  if (list !== undefined && (batch !== undefined || again !== undefined)) {
+    throw new PublishError(
+      `--list: expected no ${batch === undefined ? '--again' : 'batch'}, got one; the list's file alone makes the batches`,
+    )
+  }
+  for (const [option, value] of Object.entries({ format, 'allow-deletes': allowDeletes, 'dry-run': dryRun })) {
+    if (list === undefined && value !== undefined) {
+      throw new PublishError(`--${option}: expected --list too, got none; give the list's new file, or leave it out`)
+    }
+  }
+}
+
+/** `onWork` is called while nothing is asked of a server. `published`: undefined after a dry run. */
+export async function publishNewList(
+  data: string,
+  common: PublishOptions,
+  { format, valueEncoding, allowDeletes, dryRun }: ListArguments,
+  onWork: () => void,
+) {
+  const summary = await withProgress(draw => {
+    const onProgress: typeof draw = progress => {
+      onWork()
+      draw(progress)
+    }
+    return publishList({ ...common, data, format, valueEncoding, allowDeletes, dryRun, onProgress })
+  })
+  const { adds, edits, deletes, batches, bytes, published, downloads, isRefused } = summary
+  const changes: Printed = batches === 0 ? { changes: 'no changes' } : { adds, edits, deletes }
+  const batched = batches > 1 || published === undefined ? { batches, 'batch bytes': bytes } : {}
+  const foreseen = published === undefined && {
+    'clients download': downloads === undefined ? 'the changes' : `the list again, in a new generation: ${downloads}`,
+    ...(isRefused && { 'to publish it': `add --allow-deletes ${deletes}` }),
+  }
+  return { counts: { ...changes, ...batched, ...foreseen }, published }
+}
