@@ -215,9 +215,16 @@ program
   .description(
     'Publish a batch of changes (jsonl), or a new file of the whole list (--list), to all servers: it makes the next epoch. Run it again after a failure: it continues.',
   )
-  .requiredOption('--servers <a,b>', 'base URLs of all servers; or of one, with --store')
-  .option('--store <dir>', 'one server: directory of your own copy, which checks what the server makes of a batch')
-  .option('--dataset <dir>', 'one server: dataset to create that copy from')
+  .option('--servers <a,b>', 'base URLs of all servers; or of one, with --store')
+  .option(
+    '--folder <dir>',
+    'instead of servers: folder to write for a static host, with --store (docs/operations/static.md)',
+  )
+  .option(
+    '--store <dir>',
+    'one server, or a folder: directory of your own copy, which checks what the server makes of a batch',
+  )
+  .option('--dataset <dir>', 'with --store: dataset to create that copy from')
   .requiredOption(
     '--key <file>',
     'key that signs the batch and the new manifest; without a batch, it signs the newest manifest. Given again: another key that signs manifests',
@@ -241,6 +248,7 @@ program
   )
   .option('--dry-run', 'with --list: print what would change, and send, sign and write nothing')
   .option('--valid-days <n>', 'days from now until the manifest expires (default: never)', days)
+  .option('--no-expiry', 'with --folder: publish without --valid-days')
   .option('--again', 'publish the batch also if it was published before')
   .option(
     '--no-generation',

@@ -6,6 +6,7 @@ import { PublishError } from '../base/errors.js'
 import { readLines } from '../dataset/ingest/lines.js'
 import { createServer } from '../http/server.js'
 import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publisher/files.js'
+import { checkFolder, writeFolder } from '../publisher/folder.js'
 import { type PublishOptions, type PublishSummary, publish as publishBatch, type Step } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
 import { storageKind } from '../storage/kinds.js'
@@ -15,7 +16,8 @@ import { openStore } from './store.js'
 
 /** The options of `publish` as commander gives them. */
 export interface PublishArguments extends ListArguments {
-  readonly servers: string
+  readonly servers?: string
+  readonly folder?: string
   readonly store?: string
   readonly dataset?: string
   readonly key: readonly [string, ...string[]]
@@ -23,6 +25,7 @@ export interface PublishArguments extends ListArguments {
   readonly trustBase?: string
   readonly valueEncoding?: BatchEncoding
   readonly validDays?: number
+  readonly expiry: boolean
   readonly generation: boolean
   readonly again?: boolean
 }
@@ -30,14 +33,19 @@ export interface PublishArguments extends ListArguments {
 const DAY_SECONDS = 24 * 60 * 60
 
 const LINE_FEED = Buffer.from('\n')
+const RENEWAL = new TextEncoder().encode('{"op":"renew"}\n')
+
+const NO_EXPIRY =
+  '--folder: expected --valid-days, got none: until it expires, a first visitor can be shown an old epoch; give the days, for ' +
+  'example 7, and run it again before they are over, or give --no-expiry'
 
 /** A step that takes longer is named. */
 const LONG_MILLISECONDS = 3000
 
 export async function publish(file: string | undefined, options: PublishArguments): Promise<void> {
   checkListOptions(file, options)
-  const servers = options.servers.split(',').map(url => url.trim())
-  const { key: files, store, dataset, validDays } = options
+  const { key: files, store, dataset, validDays, folder } = options
+  const servers = serversOf(options)
   if (servers.includes('') || servers.length > MAX_SERVERS) {
     throw new PublishError(
       `--servers: expected one URL, or up to ${MAX_SERVERS} with commas between, got ${servers.length}; see --help`,
@@ -47,7 +55,9 @@ export async function publish(file: string | undefined, options: PublishArgument
   for (const warning of await Promise.all(files.map(readableByAll))) {
     if (warning !== undefined) process.stderr.write(`keyhush: warning: ${warning}\n`)
   }
-  const operations = file === undefined ? undefined : await readBatch(file)
+  // A folder needs no batch to get a new expiry.
+  const renews = folder !== undefined && file === undefined && options.list === undefined && validDays !== undefined
+  const operations = renews ? RENEWAL : file === undefined ? undefined : await readBatch(file)
   const record = await PublisherRecord.open(options.record ?? `${files[0]}.record`)
   if (options.dryRun && store !== undefined && !storageKind(store).isShared && !existsSync(store)) {
     throw new PublishError(`${store}: expected your own copy, got none; run it once without --dry-run, which makes one`)
@@ -67,6 +77,13 @@ export async function publish(file: string | undefined, options: PublishArgument
   }
   let printed: Printed
   try {
+    if (folder !== undefined) {
+      const copy = own!.updatable
+      const changes = operations !== undefined || options.list !== undefined
+      const expires = changes ? validDays : copy.newest.manifest.expires
+      if (options.expiry && !expires) throw new PublishError(NO_EXPIRY)
+      await checkFolder(folder, copy)
+    }
     if (options.list === undefined) {
       const { again, valueEncoding: encoding } = options
       const summary = await publishBatch({ ...common, operations, again, encoding })
@@ -76,6 +93,7 @@ export async function publish(file: string | undefined, options: PublishArgument
       const { counts, published } = await publishNewList(options.list, common, options, steps.end)
       printed = published ? described(published, counts) : counts
     }
+    if (folder !== undefined && !options.dryRun) await writeFolder(folder, own!.updatable)
   } finally {
     steps.end()
     await own?.close()
@@ -104,6 +122,15 @@ async function readBatch(file: string): Promise<Uint8Array> {
   return Buffer.concat(parts)
 }
 
+/** None: a folder takes their place. */
+function serversOf({ servers, folder }: PublishArguments): readonly string[] {
+  if ((servers === undefined) === (folder === undefined)) {
+    const came = servers === undefined ? 'none' : 'both'
+    throw new PublishError(`--servers, --folder: expected one of them, got ${came}; see --help`)
+  }
+  return servers?.split(',').map(url => url.trim()) ?? []
+}
+
 /** Names steps that take long, on stderr. */
 function longSteps() {
   let timer: NodeJS.Timeout | undefined
@@ -120,7 +147,7 @@ function notBegun({ generation }: PublishArguments): string {
 }
 
 /**
- * Publishing at one server: this process serves the publisher's own copy to itself for as long as it publishes. What a batch makes of
+ * Publishing at one server, or in a folder: this process serves the publisher's own copy to itself for as long as it publishes. What a batch makes of
  * the copy has to be what the server says, before the manifest is signed.
  */
 export async function openOwnCopy(
@@ -136,8 +163,10 @@ export async function openOwnCopy(
     )
   }
   if (store === undefined) {
+    const option = servers.length === 0 ? '--folder' : '--servers'
+    const where = servers.length === 0 ? 'a folder' : 'one server'
     throw new PublishError(
-      '--servers: expected --store with one server, got none; only your own copy can check what a server made of a batch. Give ' +
+      `${option}: expected --store with ${where}, got none; only your own copy can check what became of a batch. Give ` +
         '--store a directory for that copy, and the first time --dataset with the dataset that you built',
     )
   }
@@ -159,7 +188,7 @@ export async function openOwnCopy(
     await close()
     throw error
   })
-  return { url, close }
+  return { url, updatable, close }
 }
 
 export async function keygen({ out }: { readonly out: string }): Promise<void> {

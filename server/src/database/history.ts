@@ -12,8 +12,8 @@ import { newQueue } from './queue.js'
 const MOST_BYTES = 16 * 1024 * 1024
 
 /** Most of one reply; a single manifest may be longer. */
-const CHAIN_MANIFESTS = 64
-const CHAIN_BYTES = 8 * 1024 * 1024
+export const CHAIN_MANIFESTS = 64
+export const CHAIN_BYTES = 8 * 1024 * 1024
 
 /** Reads for clients that are under way at once. A storage of several processes has ten connections. */
 const READS_AT_ONCE = 4

@@ -95,6 +95,11 @@ export class Signatures {
     return epochs.flatMap(epoch => this.#known.get(epoch) ?? [])
   }
 
+  /** Of an epoch that need not be answered any more, from the storage. Throws StorageError. */
+  of(epoch: number): Promise<SignatureInfo[]> {
+    return this.#store.signatures(epoch)
+  }
+
   /** Resolves once all that was stored before this call is known. Throws StorageError. */
   read(): Promise<void> {
     if (this.#next === undefined) {

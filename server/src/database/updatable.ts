@@ -227,6 +227,11 @@ export class UpdatableDatabase implements Epochs {
     return hintBlob(epochs, hash) ?? this.#past.list(hash)
   }
 
+  /** The signatures of any epoch that is kept. */
+  signaturesOf(epoch: number): Promise<readonly SignatureInfo[]> {
+    return this.#signatures.of(epoch)
+  }
+
   /** Keeps a publisher's signature. Throws a Refusal if it is none. */
   async addSignature(signature: SignatureInfo): Promise<void> {
     this.#checkWrites()

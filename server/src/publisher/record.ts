@@ -5,10 +5,10 @@
 //   <database id>-<epoch>-<hash>-manifest-<hash of the batch that made it, if this publisher sent that>
 //   <database id>-<epoch>-<hash>-<what the batch does>-<digest of its operations>, with the batch in it
 
-import { randomUUID } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PublishError } from '../base/errors.js'
+import { LEFT_BY_A_CRASH, writeWhole } from '../base/whole-file.js'
 
 /** Ids and hashes are hex. */
 export interface RecordedManifest {
@@ -38,6 +38,8 @@ interface RecordFile extends Omit<RecordedBatch, 'does'> {
 
 /** How many of the newest manifests and batches to keep for each database. A server further behind needs a new store. */
 const KEPT = 256
+/** a file's mode: for its owner alone */
+const OWN = 0o600
 const NAME = /^([0-9a-f]{32})-([0-9a-f]{8})-([0-9a-f]{64})-(manifest|change|generation|renew)-((?:[0-9a-f]{64})?)$/
 
 /** A publisher's record, in a folder or in memory. */
@@ -68,7 +70,7 @@ export class PublisherRecord {
       )
     })
     const record = new PublisherRecord(folder)
-    for (const name of names) if (!name.endsWith('.new')) record.#note(name)
+    for (const name of names) if (!LEFT_BY_A_CRASH.test(name)) record.#note(name)
     return record
   }
 
@@ -147,7 +149,10 @@ export class PublisherRecord {
   async #add(name: string, content: Uint8Array): Promise<void> {
     if (this.#entries.some(entry => entry.name === name)) return
     if (this.#folder === undefined) this.#batches.set(name, content.slice())
-    else await writeWhole(this.#folder, name, content)
+    else {
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+      await writeWhole(join(this.#folder, name), content, OWN)
+    }
     const { databaseId, kind } = this.#note(name)
     const isAlike = (entry: RecordFile) => (entry.kind === 'manifest') === (kind === 'manifest')
     const alike = this.#entries.filter(entry => entry.databaseId === databaseId && isAlike(entry))
@@ -161,23 +166,4 @@ export class PublisherRecord {
 
 function hexOf(epoch: number): string {
   return epoch.toString(16).padStart(8, '0')
-}
-
-/** Writes a file for its owner alone. After a crash it is there whole, or not. */
-async function writeWhole(folder: string, name: string, content: Uint8Array): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 })
-  const fresh = join(folder, `${randomUUID()}.new`)
-  await synced(fresh, 'w', content)
-  await rename(fresh, join(folder, name))
-  if (process.platform !== 'win32') await synced(folder, 'r') // Windows syncs no folders
-}
-
-async function synced(path: string, flags: string, content?: Uint8Array): Promise<void> {
-  const handle = await open(path, flags, 0o600)
-  try {
-    if (content !== undefined) await handle.writeFile(content)
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
 }

@@ -111,6 +111,9 @@ export const EVENTS_PAUSE_MS = 5_000
  */
 export const EVENTS_DROPPED_MS = 3_600_000
 
+/** How often a folder's line is asked for: nobody tells of its new epochs. */
+export const FOLDER_MS = 300_000
+
 /**
  * Least time between two looks that one server's events cause. It doubles when a look finds nothing new, or downloads a state: else one server
  * could have every map flood the other. It grows up to the longest if the server may have made up what it announces; less if others hold the

@@ -13,15 +13,24 @@ import { type Link, readStream } from './transport.js'
 /** Receives what a server announces. `drop` closes the stream, and the next one opens much later. */
 export type Notify = (newest: NewestEvent, drop: () => void) => void
 
-/** Calls `notify` for each line of a server, whichever tab reads it, until `signal` aborts or there is no stream to read. */
-export async function subscribe(link: Link, tabs: Tabs, notify: Notify, signal: AbortSignal): Promise<void> {
+/** Calls `take` for each line of a server, until `signal` aborts or there is nothing to read. */
+export type Read = (link: Link, take: (line: string, drop: () => void) => void, signal: AbortSignal) => Promise<void>
+
+/** Calls `notify` for each line of a server, whichever tab reads it, until `signal` aborts or there is nothing to read. */
+export async function subscribe(
+  link: Link,
+  tabs: Tabs,
+  notify: Notify,
+  signal: AbortSignal,
+  read: Read = readLines,
+): Promise<void> {
   const name = `keyhush events ${link.server.name}`
   const { clock } = link.environment
   let reads = false
   let newest: string | undefined
   let deafUntil = Number.NEGATIVE_INFINITY
   const stopHearing = () => {
-    deafUntil = clock.now() + EVENTS_DROPPED_MS
+    if (read === readLines) deafUntil = clock.now() + EVENTS_DROPPED_MS
   }
   const unsubscribe = tabs.subscribe(name, message => {
     if (reads && message === undefined && newest !== undefined) tabs.notify(name, newest)
@@ -37,13 +46,13 @@ export async function subscribe(link: Link, tabs: Tabs, notify: Notify, signal: 
     newest = line
     tabs.notify(name, line)
   }
-  const read = async (signal: AbortSignal) => {
+  const lead = async (signal: AbortSignal) => {
     reads = true
-    await readLines(link, share, signal).finally(() => {
+    await read(link, share, signal).finally(() => {
       reads = false
     })
   }
-  await tabs.elect(name, read, signal).finally(unsubscribe)
+  await tabs.elect(name, lead, signal).finally(unsubscribe)
 }
 
 /** The line that another tab has read; undefined if the message is none. */
@@ -61,11 +70,7 @@ function eventIn(message: unknown): NewestEvent | undefined {
  * Calls `take` for each line of a server, until `signal` aborts. Opens a stream again after it has ended, and at once when the device
  * is online again: the old stream may be dead without an end. Returns if the server has no stream, because its database never changes.
  */
-async function readLines(
-  link: Link,
-  take: (line: string, drop: () => void) => void,
-  signal: AbortSignal,
-): Promise<void> {
+const readLines: Read = async (link, take, signal) => {
   const decoder = new TextDecoder()
   const { clock, connection } = link.environment
   let hasNone = false

@@ -8,8 +8,8 @@ import { getBounded, type Link, type Links } from './transport.js'
 
 const LONGEST_INFO = 64 * 1024
 
-export async function infoOf(link: Link, signal: AbortSignal): Promise<Info> {
-  const bytes = await getBounded(link, '/v1/info', LONGEST_INFO, signal)
+export async function infoOf(link: Link, signal: AbortSignal, path = '/v1/info'): Promise<Info> {
+  const bytes = await getBounded(link, path, LONGEST_INFO, signal)
   return fromWire(link, () => {
     let json: unknown
     try {
@@ -35,7 +35,7 @@ export class Heard {
     return await info
   }
 
-  take({ server }: Link): Promise<Info> | undefined {
+  take({ server }: Link, _signal?: AbortSignal): Promise<Info> | undefined {
     const info = this.#infos.get(server.name)
     this.#infos.delete(server.name)
     return info

@@ -22,7 +22,7 @@ export interface Agreed {
 
 /** The newest manifest of one server. */
 export async function newestOf(link: Link, signal: AbortSignal): Promise<Agreed> {
-  return decode(link, await getBounded(link, '/v1/manifest', LONGEST_MANIFEST_BYTES, signal))
+  return await manifestAt(link, '/v1/manifest', signal)
 }
 
 /** The manifest of an epoch that a server shows. Throws TamperedError if the server sends another. */
@@ -32,11 +32,20 @@ export async function manifestOf(
   hashOf: (bytes: Uint8Array) => Uint8Array,
   signal: AbortSignal,
 ): Promise<Agreed> {
-  const path = `/v1/manifest?generation=${shown.generation}&epoch=${shown.epoch}`
-  const found = decode(link, await getBounded(link, path, LONGEST_MANIFEST_BYTES, signal))
+  const found = await manifestAt(link, pathOf(shown), signal)
   if (toHex(hashOf(found.bytes)) === shown.manifest && isOf(found.manifest, shown)) return found
   const what = `expected the manifest of epoch ${shown.epoch} that /v1/info names, got another`
   throw new TamperedError(link.server.name, `${what}; use another server, and tell its operator`)
+}
+
+export function pathOf({ generation, epoch }: Pick<EpochInfo, 'generation' | 'epoch'>): string {
+  return `/v1/manifest?generation=${generation}&epoch=${epoch}`
+}
+
+/** What a server sends there. */
+export async function manifestAt(link: Link, path: string, signal: AbortSignal): Promise<Agreed> {
+  const bytes = await getBounded(link, path, LONGEST_MANIFEST_BYTES, signal)
+  return { manifest: fromWire(link, () => decodeManifest(bytes)), bytes }
 }
 
 export function isOf({ generation, epoch }: Manifest, shown: Pick<EpochInfo, 'generation' | 'epoch'>): boolean {
@@ -46,10 +55,6 @@ export function isOf({ generation, epoch }: Manifest, shown: Pick<EpochInfo, 'ge
 /** The same epoch of one database, byte for byte. */
 export function isSame(a: Agreed, b: Agreed): boolean {
   return equalBytes(a.bytes, b.bytes)
-}
-
-function decode(link: Link, bytes: Uint8Array): Agreed {
-  return { manifest: fromWire(link, () => decodeManifest(bytes)), bytes }
 }
 
 /** A manifest from the store; undefined if this version cannot read it. */

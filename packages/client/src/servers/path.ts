@@ -126,8 +126,11 @@ async function pathFrom(
   const kept: Agreed[] = []
   let keptBytes = 0
   for (let last = base; ; ) {
-    const piece = await piecesAfter(link, last.manifest.epoch, length, signal)
-    const wanted = piece?.slice(0, target.manifest.epoch - last.manifest.epoch) ?? []
+    const before = last.manifest.epoch
+    const piece = await piecesAfter(link, before, length, signal)
+    const wanted = piece?.filter(({ manifest: { epoch } }) => epoch > before && epoch <= target.manifest.epoch) ?? []
+    const endsEarly = wanted.length < target.manifest.epoch - before
+    if (endsEarly && piece?.some(({ manifest }) => manifest.epoch === before)) throw ofTwoAges(link)
     if (!canLead(last, wanted, target)) return undefined // before any of it is hashed
     for (const next of wanted) {
       const hash = inCore(core, () => core.blake3(last.bytes))
@@ -143,11 +146,11 @@ async function pathFrom(
   }
 }
 
-/** Undefined: the server no longer keeps them, or is behind. */
-async function piecesAfter(
+/** Undefined: the server no longer keeps them, or is behind. A file has more: it begins where it begins. */
+export async function piecesAfter(
   link: Link,
   since: number,
-  { bytes, told }: Length,
+  { bytes, told }: Partial<Length>,
   signal: AbortSignal,
 ): Promise<readonly Agreed[] | undefined> {
   try {
@@ -157,6 +160,12 @@ async function piecesAfter(
     if (error instanceof VersionError && error.newest !== undefined) return undefined
     throw error
   }
+}
+
+/** The error of a folder whose files are not of one age (docs/protocol.md, Without a server). */
+export function ofTwoAges({ server }: Link): VersionError {
+  const came = 'got an older copy of some: its host or a cache still has them'
+  return new VersionError(server.name, `expected files of one epoch, ${came}; call again`, { retryable: true })
 }
 
 /** Whether these, which can come one after the other, go on from `base` and can lead to the target. */

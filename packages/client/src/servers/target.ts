@@ -49,9 +49,11 @@ export interface Looking {
   /** how many of them have to show the epoch */
   readonly needed: number
   /** replies that were asked for already */
-  readonly heard?: Heard | undefined
-  /** newest manifests that were asked for already, by their server */
-  readonly manifests?: ReadonlyMap<string, Promise<Agreed>> | undefined
+  readonly heard?: Pick<Heard, 'take'> | undefined
+  /** manifests that were asked for already, by their server, and perhaps by what it shows */
+  readonly manifests?: { get(server: string, shown?: EpochInfo): Promise<Agreed> | undefined } | undefined
+  /** called with what the servers say, before any of it is checked; may throw */
+  readonly onReplies?: ((replies: Target['replies']) => void) | undefined
   /** where the map has been: it does not go back behind this epoch */
   readonly notBefore?: number | undefined
   /** whether servers that were late before are waited for as the others */
@@ -168,9 +170,10 @@ class Look {
   /** Undefined: it is not the last look, and another may find more. */
   async #look(isLast: boolean): Promise<Target | undefined> {
     const { links, signing, lag } = this.#following
-    const { needed: enough, patient, heard } = this.#looking
-    const ask = async (link: Link, signal: AbortSignal) => await (heard?.take(link) ?? infoOf(link, signal))
+    const { needed: enough, patient, heard, onReplies } = this.#looking
+    const ask = async (link: Link, signal: AbortSignal) => await (heard?.take(link, signal) ?? infoOf(link, signal))
     const replies = await askAll(links, { enough, patient }, this.#signal, ask)
+    onReplies?.(replies)
     this.#views = links.flatMap((link, i) => (replies[i] === undefined ? [] : [{ link, info: replies[i] }]))
     const newest = signing && (await this.#newestSigned(signing))
     if (this.#isForgotten && !isLast) return undefined // what was found instead is older
@@ -319,7 +322,7 @@ class Look {
     if (this.#base !== undefined && isIt(this.#base)) return this.#base
     const holders = this.#holders(shown)
     const earlyOf = async ({ server }: Link) => {
-      const manifest = await this.#looking.manifests?.get(server.name)
+      const manifest = await this.#looking.manifests?.get(server.name, shown)
       return manifest !== undefined && isIt(manifest) ? manifest : undefined
     }
     const early = new Map(holders.map(link => [link, earlyOf(link).catch(() => undefined)]))

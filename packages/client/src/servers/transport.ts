@@ -356,7 +356,7 @@ function refusal(server: string, response: Response, body: readonly Uint8Array[]
       { newest, retryable: true },
     )
   }
-  const refusal = reply?.code
+  const refusal = reply?.code ?? (status === 404 ? 'not_found' : undefined) // a host of files says it in its own way
   if (status >= 500) {
     const message = `expected status 200, got ${came}; try again later`
     return new NetworkError(server, message, { refusal, retryAfterMs })

@@ -44,6 +44,7 @@ export async function followEvents(
   { servers, environment, signing, stats }: Listening,
   follower: Follower,
   signal: AbortSignal,
+  listenTo = subscribe,
 ): Promise<void> {
   const links = linksOf(servers, environment, stats.standing)
   // All servers announce the same epoch: who has its turn takes what all have heard, and the second look finds nothing to do.
@@ -51,7 +52,7 @@ export async function followEvents(
   await Promise.all(
     links.map(async link => {
       const lines = new Lines(link, common, signal)
-      await subscribe(link, environment.tabs, (newest, drop) => lines.take(newest, drop), signal)
+      await listenTo(link, environment.tabs, (newest, drop) => lines.take(newest, drop), signal)
       await lines.working
     }),
   )

@@ -4,7 +4,7 @@
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import type { Core, Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
-import { REPLACED_A_CALL, SLOW_MS } from '../base/constants.js'
+import { EVENTS_PAUSE_MS, REPLACED_A_CALL, SLOW_MS } from '../base/constants.js'
 import {
   ClosedError,
   CondemnedError,
@@ -21,7 +21,10 @@ import { finishPending } from '../lookup/pending.js'
 import type { Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
-import { sleep } from '../servers/ask.js'
+import { askOne, sleep } from '../servers/ask.js'
+import { subscribe } from '../servers/events.js'
+import { lineOf } from '../servers/folder.js'
+import { infoOf } from '../servers/info.js'
 import { readManifest } from '../servers/manifests.js'
 import { identityOf } from '../servers/parties.js'
 import { OutdatedError } from '../servers/path.js'
@@ -30,7 +33,7 @@ import { apply } from '../state/advancing.js'
 import { readHead } from '../state/head.js'
 import { belongsTo, fenceLinks, type Hint } from '../state/hint.js'
 import { Machine, type Parts, replacedTooOften, tabsName, type Watch } from '../state/machine.js'
-import { type How, stepsAfter } from '../state/newest.js'
+import { type How, noteOffers, stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
 import { current, currentAgain } from '../state/restoring.js'
 import { sweepRows } from '../state/sweeping.js'
@@ -378,7 +381,7 @@ export class StatefulSession implements Session {
   listen(): void {
     const { environment } = this.#machine.parts
     const { signal } = this.#closing
-    const task = (signal: AbortSignal) => followEvents(this.#machine.parts, this, signal)
+    const task = (signal: AbortSignal) => followEvents(this.#machine.parts, this, signal, this.#listenTo)
     if (!this.#machine.durable) {
       this.#listening = whileShown(task, signal)
       return
@@ -390,6 +393,25 @@ export class StatefulSession implements Session {
         .catch(() => {})
     const unsubscribe = environment.tabs.subscribe(name, keepInStep)
     this.#listening = environment.tabs.elect(name, task, signal).finally(unsubscribe)
+  }
+
+  /** To a server's stream, or to a folder's line, which is asked for now and then. What it is may change. */
+  readonly #listenTo: typeof subscribe = async (link, tabs, notify, signal) => {
+    const { folders } = this.#machine
+    const { name } = link.server
+    while (!signal.aborted) {
+      try {
+        if (!folders.has(name)) {
+          const info = await askOne([link], { outlasts: true }, signal, (link, signal) => infoOf(link, signal))
+          noteOffers(this.#machine, link, info)
+        }
+        if (folders.get(name) === undefined) return await subscribe(link, tabs, notify, signal)
+        await subscribe(link, tabs, notify, signal, lineOf(folders))
+      } catch (error) {
+        if (!(error instanceof ServerError)) throw error
+        await sleep(link.environment.clock, EVENTS_PAUSE_MS, signal)
+      }
+    }
   }
 
   /** Where the map is, for following events. */

@@ -136,7 +136,7 @@ export class StatelessSession implements Session {
   async begin(_progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const greeting = this.#greeting ?? greet(this.#downloads, this.#parts.environment, signal)
     this.#greeting = undefined
-    this.#assertOffered(await this.#moveToNewest(signal, greeting))
+    await this.#moveToNewest(signal, { ...greeting, onReplies: replies => this.#assertOffered(replies) })
   }
 
   /** Throws UnsupportedError, before any lookup, if too few servers offer this mode. Those that have not replied may. */
@@ -357,7 +357,7 @@ export class StatelessSession implements Session {
       await this.#syncing.catch(() => {})
     }
     this.#hasHeard = asked?.heard !== undefined
-    this.#syncing = this.#moveToNewest(this.#ending.signal, asked).then(() => {})
+    this.#syncing = this.#moveToNewest(this.#ending.signal, asked)
     const over = () => {
       this.#syncing = undefined
     }
@@ -398,13 +398,12 @@ export class StatelessSession implements Session {
   }
 
   /** To the newest epoch that the servers it needs show, and that the publisher has signed, if a key was given. */
-  async #moveToNewest(signal: AbortSignal, asked: Partial<Looking> = {}): Promise<Target['replies']> {
+  async #moveToNewest(signal: AbortSignal, asked: Partial<Looking> = {}): Promise<void> {
     const before = this.#at
-    const { at, replies } = await this.#look(before, signal, asked)
+    const { at } = await this.#look(before, signal, asked)
     const moves = at !== undefined && (before === undefined || isNews(at.manifest, before.manifest))
     // What has taken over may be at an older epoch.
     if (moves && this.#at === before && !this.#successor) this.#moveTo(at)
-    return replies
   }
 
   #moveTo(agreed: Agreed): void {

@@ -16,15 +16,16 @@
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { REPLACED_A_CALL, STORE_FAILURES } from '../base/constants.js'
-import { ProtocolError, StorageError } from '../base/errors.js'
+import { ProtocolError, StorageError, UnsupportedError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import type { Environment } from '../platform/environment.js'
 import { preparersOf } from '../platform/preparers.js'
+import { LOCAL } from '../scheme/facts.js'
 import type { Scheme, SchemeContext, SchemeOptions, StatefulScheme } from '../scheme/scheme.js'
 import type { RollbackPreference } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
-import { type Apart, identityOf, type Servers } from '../servers/parties.js'
+import { type Apart, identityOf, namesOf, type Servers } from '../servers/parties.js'
 import type { OutdatedError } from '../servers/path.js'
 import type { Signing } from '../servers/signatures.js'
 import type { StatsKeeper } from '../servers/stats.js'
@@ -100,6 +101,8 @@ export class Machine {
   readonly lookups: Links
   readonly fences: Links
   readonly checkpoints = new Checkpoints()
+  /** servers that have replied; of one that is a folder, when that was by the clock, or when its line was asked for since */
+  readonly folders = new Map<string, number | undefined>()
   /** the last caller has its answer: its effect may be stored */
   answering: Promise<void> = Promise.resolve()
   /** the storing of the last effect */
@@ -295,9 +298,19 @@ export class Machine {
     return { core, environment, options }
   }
 
-  /** The scheme of a new hint. */
+  /** How many of the servers are known to be folders. */
+  get folderCount(): number {
+    return [...this.folders.values()].filter(at => at !== undefined).length
+  }
+
+  /** The scheme of a new hint. Throws UnsupportedError if it needs more servers than there are beside folders. */
   schemeFor(manifest: Manifest): StatefulScheme {
-    return this.schemeOf(this.parts.mode) ?? this.parts.choose(manifest)
+    const { mode, choose, servers } = this.parts
+    const folders = this.folderCount
+    const scheme = this.schemeOf(mode) ?? (folders > 0 ? this.schemeOf(LOCAL.name)! : choose(manifest))
+    if (scheme.parties.length <= servers.length - folders) return scheme
+    const what = `expected servers with lookups of mode '${mode}', got files alone from one of ${namesOf(servers)}`
+    throw new UnsupportedError('offer', `${what}; open the map with mode: 'local' or 'auto'`)
   }
 
   /** Whether a state of this map may keep rows beside its stored form. */

@@ -1,13 +1,15 @@
 // Asks the servers for what they have now. Changes no state.
 
-import { equalBytes } from '@keyhush/protocol'
+import { type EpochInfo, equalBytes, type Info } from '@keyhush/protocol'
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError } from '../base/errors.js'
 import type { StatefulScheme } from '../scheme/scheme.js'
-import { greet } from '../servers/info.js'
+import { shownInFolder } from '../servers/folder.js'
+import { greet, infoOf } from '../servers/info.js'
 import { type Agreed, isSame } from '../servers/manifests.js'
 import { type Base, OutdatedError, pathTo } from '../servers/path.js'
 import { assertNoFork, findTarget, type Looking, type Target } from '../servers/target.js'
+import type { Link } from '../servers/transport.js'
 import { type Step, withLists } from '../servers/update-lists.js'
 import type { Machine, Watch } from './machine.js'
 
@@ -68,7 +70,7 @@ export async function stepsAfter(
     } catch (error) {
       // No server has a list any more: they may have moved on meanwhile, and say so when they are asked again.
       const forgotten = error instanceof ServerError && error.refusal === 'not_found'
-      if (!forgotten) throw error
+      if (!forgotten || machine.folderCount > 0) throw error // a folder has it later
       if (attempt === ATTEMPTS) throw new OutdatedError('history')
     }
   }
@@ -92,7 +94,34 @@ async function look(
   looking: Looking,
   signal: AbortSignal,
 ): Promise<Target> {
-  return await findTarget(machine.following, base, { ...looking, notBefore: machine.manifest?.epoch }, signal)
+  const files = new Map<string, Promise<Agreed>>()
+  const heard = { take: (link: Link, signal: AbortSignal) => shownBy(machine, base, looking, files, link, signal) }
+  const manifests = {
+    get: (server: string, shown: EpochInfo) => files.get(shown.manifest) ?? looking.manifests?.get(server, shown),
+  }
+  const here = { ...looking, heard, manifests, notBefore: machine.manifest?.epoch }
+  return await findTarget(machine.following, base, here, signal)
+}
+
+/** What a server says; of a folder, what its files have in common, whose manifests are put into `files`, by their hashes. */
+async function shownBy(
+  machine: Machine,
+  base: Agreed | undefined,
+  { heard, manifests }: Looking,
+  files: Map<string, Promise<Agreed>>,
+  link: Link,
+  signal: AbortSignal,
+): Promise<Info> {
+  const info = await (heard?.take(link, signal) ?? infoOf(link, signal))
+  if (!noteOffers(machine, link, info)) return info
+  return await shownInFolder(link, info, machine.following, base, manifests?.get(link.server.name), files, signal)
+}
+
+/** Whether the server is a folder: it has updates, and nobody tells of them. */
+export function noteOffers({ folders, parts }: Machine, { server }: Link, { offers }: Info): boolean {
+  const isFolder = offers.updates && !offers.push
+  folders.set(server.name, isFolder ? parts.environment.clock.now() : undefined)
+  return isFolder
 }
 
 /**

@@ -229,7 +229,7 @@ export class Network {
     const offers = {
       proofs: ['merkle', 'tags'],
       updates: true,
-      push: false,
+      push: true,
       fence: this.fence,
       instant: this.instant,
       single: this.single,

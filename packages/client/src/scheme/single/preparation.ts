@@ -108,7 +108,7 @@ export class SinglePreparation implements Preparation {
 
 /** Any of the servers may be asked: each that replies is checked before a large download. Throws UnsupportedError. */
 async function assertOffered({ servers }: Sources, signal: AbortSignal): Promise<void> {
-  const infos = await askAll(servers, { enough: 1 }, signal, infoOf)
+  const infos = await askAll(servers, { enough: 1 }, signal, (link, signal) => infoOf(link, signal))
   const without = servers.find((_, i) => infos[i]?.offers.single === false)
   if (without === undefined) return
   throw new UnsupportedError(

@@ -1,0 +1,96 @@
+// A folder of files in the place of a server (docs/protocol.md, Without a server). Its host ignores what stands behind `?` in a URL,
+// and caches may have its files as they were at different times: a map goes by what those that come have in common.
+
+import { type EpochInfo, EVENT_BYTES, type Info, toHex } from '@keyhush/protocol'
+import { OVER, scoped } from '../base/abort.js'
+import { EVENTS_SILENCE_MS, FOLDER_MS } from '../base/constants.js'
+import { ServerError } from '../base/errors.js'
+import { inCore } from '../platform/core.js'
+import { askOne, sleep } from './ask.js'
+import type { Read } from './events.js'
+import { infoOf } from './info.js'
+import { type Agreed, compareEpochs, manifestAt, pathOf } from './manifests.js'
+import { ofTwoAges, piecesAfter } from './path.js'
+import type { Following } from './target.js'
+import { type Link, readStream } from './transport.js'
+
+/**
+ * What a folder shows, but that its epochs are such whose manifests came; these are put into `files`, by their hashes. `base`: where the map
+ * is. `early`: the newest manifest, if it was asked for already. Throws VersionError.
+ */
+export async function shownInFolder(
+  link: Link,
+  said: Info,
+  { core, signing }: Following,
+  base: Agreed | undefined,
+  early: Promise<Agreed> | undefined,
+  files: Map<string, Promise<Agreed>>,
+  signal: AbortSignal,
+): Promise<Info> {
+  const hashOf = ({ bytes }: Agreed) => toHex(inCore(core, () => core.blake3(bytes)))
+  const newestIn = ({ epochs }: Info) => epochs.at(-1)!
+  const came: EpochInfo[] = []
+  const take = (file: Agreed | undefined) => {
+    if (file === undefined || toHex(file.manifest.databaseId) !== said.database) return
+    const { generation, epoch } = file.manifest
+    const manifest = hashOf(file)
+    came.push({ generation, epoch, manifest })
+    files.set(manifest, Promise.resolve(file))
+  }
+  const hasCome = ({ manifest }: EpochInfo) => came.some(each => each.manifest === manifest)
+
+  if (said.epochs.length === 0 || (base && hashOf(base) === newestIn(said).manifest)) return said
+  take(await early?.catch(() => undefined))
+  let info = said
+  const isBehind = came.some(each => compareEpochs(each, newestIn(info)) > 0)
+  if (isBehind) info = await infoOf(link, signal, `/v1/info?epoch=${came[0]!.epoch}`) // a URL that caches do not know yet
+  if (!hasCome(newestIn(info))) take(await manifestAt(link, pathOf(newestIn(info)), signal))
+  if (hasCome(newestIn(info))) return info
+  for (const file of (await piecesAfter(link, 0, {}, signal)) ?? []) take(file)
+  const isShown = (each: EpochInfo) =>
+    signing === undefined
+      ? info.epochs.some(({ manifest }) => manifest === each.manifest)
+      : info.signatures.some(of => of.publicKey === signing.key && compareEpochs(of, each) === 0)
+  const [newest] = came.filter(isShown).sort((a, b) => compareEpochs(b, a))
+  if (newest === undefined) throw ofTwoAges(link)
+  return { ...info, epochs: [newest] }
+}
+
+/** Reads a folder's line each time that FOLDER_MS have passed since its server was `asked` last, until it is no folder any more. */
+export function lineOf(asked: Map<string, number | undefined>): Read {
+  return async (link, take, signal) => {
+    const { clock } = link.environment
+    const { name } = link.server
+    for (let last = asked.get(name); last !== undefined && !signal.aborted; last = asked.get(name)) {
+      const left = last + FOLDER_MS - clock.now()
+      if (left > 0) {
+        await sleep(clock, left, signal)
+        continue
+      }
+      asked.set(name, clock.now())
+      try {
+        const line = await askOne([link], { outlasts: true }, signal, firstLine)
+        if (line !== undefined) take(line, () => {})
+      } catch (error) {
+        if (!(error instanceof ServerError) && !signal.aborted) throw error
+      }
+    }
+  }
+}
+
+/** Also of a stream, which has more. Undefined: the file is cut. */
+async function firstLine(link: Link, signal: AbortSignal): Promise<string | undefined> {
+  const over = new AbortController()
+  let line: string | undefined
+  const take = (bytes: Uint8Array) => {
+    line ??= new TextDecoder().decode(bytes)
+    over.abort(OVER)
+  }
+  const read = scoped([signal, over.signal], signal =>
+    readStream(link, '/v1/events', EVENT_BYTES, EVENTS_SILENCE_MS, take, signal),
+  )
+  await read.catch(error => {
+    if (line === undefined) throw error
+  })
+  return line
+}

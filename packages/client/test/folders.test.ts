@@ -1,0 +1,370 @@
+// A folder of files on any static host in the place of a server (docs/protocol.md, Without a server). How it is written:
+// server/test/folder.test.ts. Real hosts: tests/e2e/static.test.ts.
+
+import { encodeEvent, type Info, toHex } from '@keyhush/protocol'
+import { blake3 } from '@noble/hashes/blake3.js'
+import { describe, expect, test } from 'vitest'
+import { sampled } from '../../../tests/support/thorough.js'
+import type { Environment, OpenWithOptions } from '../src/testing.js'
+import { rest, until } from './support/clock.js'
+import type { Database } from './support/database.js'
+import { laidOutAnew } from './support/epochs.js'
+import { Harness } from './support/harness.js'
+import { A, B, Network, type Seen } from './support/network.js'
+import { epochsOf, publisherKey, signatureOf } from './support/signed.js'
+import { World } from './support/world.js'
+
+const MINUTES = 60_000
+const utf8 = (text: string) => new TextEncoder().encode(text)
+
+const EPOCHS = epochsOf(6)
+
+type Files = Map<string, Uint8Array>
+
+/** As `keyhush publish --folder` writes them; the last is the newest. */
+function filesOf(epochs: readonly Database[]): Files {
+  const newest = epochs.at(-1)!
+  const idsOf = ({ manifest: { generation, epoch }, manifestBytes }: Database) => ({
+    ...{ generation, epoch },
+    manifest: toHex(blake3(manifestBytes)),
+  })
+  const info: Info = {
+    format: 1,
+    software: 'test',
+    database: toHex(newest.manifest.databaseId),
+    epochs: epochs.slice(-2).map(idsOf),
+    offers: {
+      ...{ proofs: [], updates: true, push: false, fence: false, instant: false, single: false, oneServer: false },
+      history: 64,
+    },
+    signatures: epochs.map(each => signatureOf(each)),
+  }
+  return new Map([
+    ['/v1/info', utf8(JSON.stringify(info))],
+    ['/v1/manifest', newest.manifestBytes],
+    ['/v1/manifests', Buffer.concat(epochs.map(({ manifestBytes }) => manifestBytes))],
+    ['/v1/events', utf8(encodeEvent(newest.manifest))],
+    ...epochs.flatMap(({ blobs }) => [...blobs].map(([hash, blob]) => [`/v1/blobs/${hash}`, blob] as const)),
+  ])
+}
+
+/** All of the first so many epochs. */
+const at = (epoch: number) => filesOf(EPOCHS.slice(0, epoch))
+
+/** A host that knows paths alone. */
+class Host {
+  files: Files
+  readonly network = new Network({ [A]: EPOCHS.slice(0, 1), [B]: EPOCHS.slice(0, 1) })
+
+  constructor(files: Files) {
+    this.files = files
+    this.network.both(seen => this.reply(seen))
+  }
+
+  reply({ path, method }: Seen): Response {
+    const bytes = method === 'GET' ? this.files.get(path.split('?')[0]!) : undefined
+    if (bytes !== undefined) return new Response(bytes as Uint8Array<ArrayBuffer>)
+    return new Response('<!doctype html>Not found', { status: 404, headers: { 'content-type': 'text/html' } })
+  }
+
+  /** Paths asked for, the first `skip` left out. */
+  asked(skip = 0): string[] {
+    return this.network.seen.slice(skip).map(({ path }) => path)
+  }
+}
+
+const ONE = { servers: [A], publisherKey, mode: 'auto', proofs: 'auto', push: true } as const
+
+async function opened(host: Host, options: Partial<OpenWithOptions> = {}, change: Partial<Environment> = {}) {
+  const harness = new Harness(host.network, 1, change)
+  const map = await harness.open({ ...ONE, ...options })
+  const { clock, drive } = harness
+  await rest()
+  return {
+    ...{ harness, map, clock, drive },
+    pass: async (ms: number) => {
+      const end = clock.now() + ms
+      await until(clock, () => clock.now() >= end)
+      await rest()
+    },
+    /** every value is of the epoch that the map says it is at */
+    async check(epoch?: number) {
+      if (epoch !== undefined) expect(map.epoch).toBe(epoch)
+      const { byIndex } = EPOCHS[map.epoch! - 1]!
+      for (const index of [0, 1, 2, 3, 4, 5]) expect(await drive(map.at(index))).toEqual(byIndex[index])
+    },
+  }
+}
+
+const partitionsOf = ({ blobs, manifest }: Database) => {
+  const list = toHex(manifest.updateListHash)
+  return [...blobs.keys()].filter(hash => hash !== list).map(hash => `/v1/blobs/${hash}`)
+}
+
+describe('where nobody tells of new epochs', () => {
+  test('an idle map asks for a line every five minutes, and sends nothing that a host could know it by', async () => {
+    const host = new Host(at(3))
+    const { pass, check } = await opened(host)
+    const before = host.network.seen.length
+    await pass(2 * 60 * MINUTES)
+    const later = host.network.seen.slice(before)
+    expect(new Set(later.map(({ path }) => path))).toEqual(new Set(['/v1/events']))
+    expect(later).toHaveLength(24)
+    for (const { init } of host.network.seen) {
+      expect(init).toMatchObject({ cache: 'no-store', credentials: 'omit' })
+      expect(init.headers).toBeUndefined()
+    }
+    await check(3)
+  })
+
+  test('of several tabs, one asks', async () => {
+    const host = new Host(at(3))
+    const tails = new Map<string, Promise<void>>()
+    const listeners = new Set<(name: string, message: unknown) => void>()
+    const tabs: Environment['tabs'] = {
+      elect(name, task, signal) {
+        const turn = (tails.get(name) ?? Promise.resolve()).then(() => task(signal))
+        tails.set(name, turn)
+        return turn
+      },
+      subscribe(name, listener) {
+        const hear = (to: string, message: unknown) => void (to === name && listener(message))
+        listeners.add(hear)
+        return () => void listeners.delete(hear)
+      },
+      notify: (name, message) => void [...listeners].map(hear => hear(name, message)),
+    }
+    const one = await opened(host, {}, { tabs })
+    const two = await opened(host, {}, { tabs, clock: one.clock })
+    const before = host.network.seen.length
+    await one.pass(60 * MINUTES)
+    expect(host.asked(before)).toHaveLength(12)
+    host.files = at(4)
+    await one.pass(5 * MINUTES)
+    expect([one.map.epoch, two.map.epoch]).toEqual([4, 4])
+    await one.drive(one.map.close())
+  })
+
+  test.each([1, 3])('a map follows %i epochs by their lists alone', async count => {
+    const host = new Host(at(2))
+    const { pass, check } = await opened(host)
+    const before = host.network.seen.length
+    host.files = at(2 + count)
+    await pass(5 * MINUTES)
+    await check(2 + count)
+    const lists = EPOCHS.slice(2, 2 + count).map(({ manifest }) => `/v1/blobs/${toHex(manifest.updateListHash)}`)
+    expect(host.asked(before).filter(path => path.startsWith('/v1/blobs/'))).toEqual(lists)
+  })
+
+  test('what was announced and is not there yet is asked for again at the next line', async () => {
+    const host = new Host(at(2))
+    const { pass, check } = await opened(host)
+    host.files.set('/v1/events', at(3).get('/v1/events')!)
+    await pass(60 * MINUTES)
+    await check(2)
+    host.files = at(3)
+    await pass(5 * MINUTES)
+    await check(3)
+  })
+
+  test('a list that is not there yet keeps the map where it is, and nothing is downloaded anew', async () => {
+    const host = new Host(at(2))
+    const { harness, map, pass, check } = await opened(host)
+    const before = host.network.seen.length
+    host.files = at(4)
+    const missing = `/v1/blobs/${toHex(EPOCHS[3]!.manifest.updateListHash)}`
+    host.files.delete(missing)
+    await pass(60 * MINUTES)
+    await check(2)
+    expect(await harness.failure(map.sync())).toMatchObject({ refusal: 'not_found' })
+    host.files = at(4)
+    await pass(5 * MINUTES)
+    await check(4)
+    for (const path of host.asked(before)) expect(partitionsOf(EPOCHS[3]!)).not.toContain(path)
+  })
+
+  test('of another generation, partitions that are not there yet keep it there too', async () => {
+    const host = new Host(at(2))
+    const { map, pass, check, drive } = await opened(host)
+    const anew = laidOutAnew(EPOCHS[1]!, 3)
+    const files = filesOf([...EPOCHS.slice(0, 2), anew])
+    host.files = new Map([...files].filter(([path]) => !partitionsOf(anew).includes(path)))
+    await pass(30 * MINUTES)
+    await check(2)
+    host.files = files
+    await pass(10 * MINUTES)
+    expect(map.epoch).toBe(3)
+    expect(await drive(map.at(1))).toEqual(anew.byIndex[1])
+  })
+
+  test('a map that was away for longer than the chain goes back downloads anew', async () => {
+    const host = new Host(at(1))
+    const { pass, check } = await opened(host)
+    host.files = filesOf(EPOCHS.slice(3, 6))
+    await pass(5 * MINUTES)
+    await check(6)
+  })
+
+  test('the same URL is a server later: the map reads its line, then its stream', async () => {
+    const host = new Host(at(2))
+    const { map, pass, clock } = await opened(host)
+    const { network } = host
+    network.push = true
+    network.both(undefined)
+    network.signatures.push(...EPOCHS.map(each => signatureOf(each)))
+    network.publishOnBoth(...EPOCHS.slice(1, 3))
+    await pass(5 * MINUTES)
+    expect(map.epoch).toBe(3)
+    await pass(5 * MINUTES)
+    expect(network.streams.size).toBe(1)
+    network.publish(A, EPOCHS[3]!)
+    const announced = clock.now()
+    await until(clock, () => map.epoch === 4)
+    expect(clock.now() - announced).toBeLessThan(MINUTES)
+  })
+})
+
+describe('files of different ages', () => {
+  const NAMES = ['info', 'manifest', 'manifests', 'events']
+  const AGES = [1, 3, 4, 6]
+  const all = AGES.flatMap(info => AGES.flatMap(manifest => AGES.map(manifests => ({ info, manifest, manifests }))))
+
+  const mixed = (ages: Readonly<Record<string, number>>): Files => {
+    const files = at(6)
+    for (const name of NAMES) files.set(`/v1/${name}`, at(ages[name] ?? 6).get(`/v1/${name}`)!)
+    return files
+  }
+
+  test.each(sampled(all))('a new map: info $info, manifest $manifest, manifests $manifests', async ages => {
+    const host = new Host(mixed(ages))
+    const harness = new Harness(host.network)
+    const failed = await harness.drive(
+      harness.open({ ...ONE, storage: 'memory' }).then(
+        () => undefined,
+        error => error,
+      ),
+    )
+    // Manifests that have come, and a signature that has.
+    const possible = [ages.manifest, ...EPOCHS.slice(0, ages.manifests).map(({ manifest }) => manifest.epoch)].filter(
+      epoch => epoch <= ages.info,
+    )
+    expect(possible.length).toBeGreaterThan(0)
+    expect(failed).toBeUndefined()
+    const [map] = harness.left
+    const newest = Math.max(...possible)
+    // The one before is as good.
+    expect([newest, newest - 1]).toContain(map!.epoch)
+    for (const index of [0, 1, 3, 5]) {
+      expect(await harness.drive(map!.at(index))).toEqual(EPOCHS[map!.epoch! - 1]!.byIndex[index])
+    }
+  })
+
+  test.each(sampled(all))('a map at epoch 3: info $info, manifest $manifest, manifests $manifests', async ages => {
+    const host = new Host(at(3))
+    const { map, drive, check } = await opened(host, { push: false })
+    host.files = mixed(ages)
+    const error = await drive(
+      map.sync().then(
+        () => undefined,
+        error => error,
+      ),
+    )
+    if (error !== undefined) expect(error).toMatchObject({ code: 'version', retryable: true })
+    expect(map.epoch).toBeGreaterThanOrEqual(3)
+    await check()
+    host.files = at(6)
+    await drive(map.sync())
+    await check(6)
+  })
+
+  test('an info that is too old is asked for at a URL that caches do not know', async () => {
+    const host = new Host(mixed({ info: 3 }))
+    const { network } = host
+    network.both(seen => {
+      const isFresh = seen.path === '/v1/info?epoch=6'
+      return isFresh ? new Response(at(6).get('/v1/info')! as Uint8Array<ArrayBuffer>) : host.reply(seen)
+    })
+    const { check } = await opened(host)
+    await check(6)
+  })
+
+  test('without a manifest that any signature is of, it says so, and lets you call again', async () => {
+    const files = mixed({ info: 1, manifest: 6 })
+    files.set('/v1/manifests', filesOf(EPOCHS.slice(3)).get('/v1/manifests')!)
+    const harness = new Harness(new Host(files).network)
+    const error = await harness.failure(harness.open({ ...ONE }))
+    expect(error).toMatchObject({ name: 'VersionError', server: A, retryable: true })
+    expect(error.message).toContain('files of one epoch')
+  })
+
+  test.each(['local', 'auto'] as const)('rolled back, mode %s: a map stays, now and after a restart', async mode => {
+    const host = new Host(at(4))
+    const world = new World({ network: host.network, database: EPOCHS[3]!, audited: false })
+    const options = { ...ONE, mode, push: false }
+    const first = await world.life().open(options)
+    expect(first.epoch).toBe(4)
+    host.files = at(3)
+    await world.drive(first.sync())
+    expect(first.epoch).toBe(4)
+    await world.drive(first.close())
+    const second = await world.life().open(options)
+    expect(second.epoch).toBe(4)
+    expect(await world.drive(second.at(3))).toEqual(EPOCHS[3]!.byIndex[3])
+    await world.drive(second.close())
+    // Without the network, too.
+    host.network.both(async () => Promise.reject(new TypeError('offline')))
+    const third = await world.life().open(options)
+    expect(await world.drive(third.at(3))).toEqual(EPOCHS[3]!.byIndex[3])
+  })
+})
+
+describe('what a folder offers', () => {
+  const two = { servers: [A, B] } as const
+  test.each([
+    ['instant', { ...two, mode: 'instant' }],
+    ['full', { ...two, mode: 'full' }],
+    ['single', { mode: 'single', lookups: 60 }],
+    ['single, two', { ...two, mode: 'single', lookups: 60, collusion: 'tolerated' }],
+  ] as const)('mode %s is refused by open(), before anything is sent but questions', async (_, options) => {
+    for (const files of [at(4), new Map([...at(3), ['/v1/info', at(4).get('/v1/info')!] as const])]) {
+      const host = new Host(files)
+      const harness = new Harness(host.network)
+      const error = await harness.failure(harness.open({ ...ONE, ...options }))
+      expect(error).toMatchObject({ name: 'UnsupportedError', reason: 'offer' })
+      expect(host.network.seen.filter(({ method }) => method !== 'GET')).toEqual([])
+      expect(host.asked().filter(path => path.startsWith('/v1/blobs/'))).toEqual([])
+    }
+  })
+
+  test.each([
+    ['two mirrors', {}],
+    ['one of which is a little older', { [B]: at(3) }],
+  ] as const)('mode auto keeps a copy: %s', async (_, older) => {
+    const host = new Host(at(4))
+    const { network } = host
+    network.both(seen => {
+      const files = (older as Record<string, Files>)[seen.server]
+      return files === undefined ? host.reply(seen) : new Host(files).reply(seen)
+    })
+    const { map, check, drive } = await opened(host, two)
+    expect(map.mode).toBe('local')
+    await drive(map.sync())
+    await check(4)
+    expect(network.seen.filter(({ method }) => method !== 'GET')).toEqual([])
+  })
+
+  test('in mode auto an app has its say over a large download', async () => {
+    const host = new Host(at(4))
+    const harness = new Harness(host.network)
+    const error = await harness.failure(harness.open({ ...ONE, download: 'never' }))
+    expect(error).toMatchObject({ name: 'UnsupportedError', reason: 'download' })
+  })
+
+  test('without a publisher’s key a map goes by what the folder shows, if the app trusts it', async () => {
+    const host = new Host(at(4))
+    const { publisherKey: _, ...unsigned } = ONE
+    const harness = new Harness(host.network)
+    const map = await harness.open({ ...unsigned, integrity: 'server' })
+    expect(await harness.drive(map.at(3))).toEqual(EPOCHS[3]!.byIndex[3])
+  })
+})

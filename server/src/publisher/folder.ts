@@ -1,0 +1,200 @@
+// Writes a folder that any static host can serve in place of a server (docs/operations/static.md). Each file is replaced whole, in an
+// order by which whoever reads meanwhile, or after a crash, finds all that a manifest names.
+
+import * as fs from 'node:fs/promises'
+import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import {
+  decodeManifest,
+  encodeEvent,
+  equalBytes,
+  FORMAT,
+  type Info,
+  type Manifest,
+  type SignatureInfo,
+  toHex,
+  WireError,
+} from '@keyhush/protocol'
+import { PublishError } from '../base/errors.js'
+import type { KnownManifest } from '../base/known-manifest.js'
+import { SOFTWARE } from '../base/version.js'
+import { type Disk, LEFT_BY_A_CRASH, writeWhole } from '../base/whole-file.js'
+import { CHAIN_BYTES, CHAIN_MANIFESTS } from '../database/history.js'
+import type { UpdatableDatabase } from '../database/updatable.js'
+import { blobsOf } from '../dataset/directory.js'
+
+/** The publisher's own copy. */
+type Copy = Pick<
+  UpdatableDatabase,
+  'databaseId' | 'newest' | 'answerable' | 'list' | 'status' | 'manifestOf' | 'signaturesOf' | 'findBlob'
+>
+
+const [MANIFEST, BLOBS] = [join('v1', 'manifest'), join('v1', 'blobs')]
+const BLOB = /^[0-9a-f]{64}$/
+/** a file's mode: a host may be another user */
+const FOR_ALL = 0o644
+/** How long a blob stays that no epoch needs any more: for downloads under way. */
+const KEPT_MILLISECONDS = 24 * 60 * 60 * 1000
+/** Clients read no longer `/v1/info`; this leaves room for the rest of it. */
+const SIGNATURES_BYTES = 60_000
+
+/** Written once: whoever has changed them keeps them. The names have this meaning to several hosts. */
+const OF_THE_HOST = {
+  _headers: `/*
+  Access-Control-Allow-Origin: *
+  X-Content-Type-Options: nosniff
+${['info', 'manifest', 'manifests', 'events'].map(name => `/v1/${name}\n  Content-Type: application/octet-stream\n  Cache-Control: public, max-age=60\n`).join('')}/v1/blobs/*
+  Content-Type: application/octet-stream
+  Cache-Control: public, max-age=31536000, immutable
+`,
+  '404.html': '<!doctype html>\n<title>Not found</title>\n<p>Not found\n',
+  '.nojekyll': '',
+}
+
+/** Throws PublishError if the copy must not be written there: the folder has another database, or is further. */
+export async function checkFolder(folder: string, copy: Copy): Promise<void> {
+  const bytes = await inFolder(folder, () => fs.readFile(join(folder, MANIFEST)).catch(missing))
+  const there = bytes && readable(bytes)
+  if (bytes === undefined || there === undefined) return
+  const { newest } = copy
+  if (!equalBytes(there.databaseId, copy.databaseId))
+    throw new PublishError(`${folder}: expected this database, got another one; name another folder`)
+  if (there.epoch > newest.manifest.epoch) {
+    throw new PublishError(
+      `${folder}: expected epoch ${newest.manifest.epoch} at most, where your own copy is, got epoch ${there.epoch}. Nothing was ` +
+        'published. Give the --store that wrote it; or begin a new one from `keyhush export` of what your host serves',
+      4,
+    )
+  }
+  const own = await copy.manifestOf(there.generation, there.epoch)
+  if (own === undefined || equalBytes(own, bytes)) return
+  throw new PublishError(
+    `${folder}: expected epoch ${there.epoch} of your own copy, got another manifest. Nothing was published. Find out who wrote it`,
+    4,
+  )
+}
+
+/** After a crash at any step what is there opens, and the next call goes on. */
+export async function writeFolder(folder: string, copy: Copy, disk: Disk = fs): Promise<void> {
+  await inFolder(folder, async () => {
+    const chain = await chainOf(copy)
+    const wanted = blobsIn(copy, chain)
+    const before = await fs.stat(join(folder, MANIFEST)).catch(missing)
+    const put = async (name: string, content: Uint8Array | string) => {
+      const [path, bytes] = [join(folder, name), Buffer.from(content)]
+      if (!(await fs.readFile(path).catch(missing))?.equals(bytes)) await writeWhole(path, bytes, FOR_ALL, disk)
+    }
+    await disk.mkdir(join(folder, BLOBS), { recursive: true })
+    for (const [name, content] of Object.entries(OF_THE_HOST)) {
+      if ((await fs.stat(join(folder, name)).catch(missing)) === undefined) await put(name, content)
+    }
+    for (const hash of wanted) await put(join(BLOBS, hash), await blobOf(copy, hash))
+    const { manifest, manifestBytes } = copy.newest
+    await put(join('v1', 'manifests'), Buffer.concat(chain.map(({ bytes }) => bytes)))
+    await put(join('v1', 'info'), JSON.stringify(await infoOf(copy, chain)))
+    await put(MANIFEST, manifestBytes)
+    await put(join('v1', 'events'), encodeEvent(manifest))
+    await tidy(folder, wanted, before?.mtimeMs ?? 0, disk)
+  })
+}
+
+/** Removes what no epoch has needed for KEPT_MILLISECONDS. `before`: when the manifest before was written. */
+async function tidy(folder: string, wanted: ReadonlySet<string>, before: number, disk: Disk): Promise<void> {
+  const now = Date.now()
+  for (const part of ['', 'v1', BLOBS]) {
+    for (const name of await fs.readdir(join(folder, part))) {
+      const path = join(folder, part, name)
+      if (LEFT_BY_A_CRASH.test(name)) await disk.rm(path)
+      if (part !== BLOBS || wanted.has(name) || !BLOB.test(name)) continue
+      const { mtimeMs } = await fs.stat(path)
+      if (mtimeMs <= before)
+        await disk.utimes(path, now / 1000, now / 1000) // needed until now
+      else if (mtimeMs < now - KEPT_MILLISECONDS) await disk.rm(path)
+    }
+  }
+}
+
+/** The newest manifests, as many as one reply of a server has. */
+async function chainOf(copy: Copy): Promise<readonly KnownManifest[]> {
+  const { manifest, manifestBytes } = copy.newest
+  const chain: KnownManifest[] = [{ manifest, bytes: manifestBytes }]
+  for (let bytes = manifestBytes.length; chain.length < CHAIN_MANIFESTS; ) {
+    const { epoch, generation = 0 } = copy.status(chain[0]!.manifest.epoch - 1) ?? {}
+    const before = epoch === undefined ? undefined : await copy.manifestOf(generation, epoch)
+    if (before === undefined || bytes + before.length > CHAIN_BYTES) break
+    chain.unshift({ manifest: decodeManifest(before), bytes: before })
+    bytes += before.length
+  }
+  return chain
+}
+
+/** Names of the blobs that clients may ask for: all of the epochs that a server would answer, and the update lists of the chain. */
+function blobsIn(copy: Copy, chain: readonly KnownManifest[]): ReadonlySet<string> {
+  const all = copy.answerable().flatMap(({ manifest }) => blobsOf(manifest).map(({ hash }) => hash))
+  const lists = chain.flatMap(({ manifest: { updateListBytes, updateListHash } }) =>
+    updateListBytes > 0 ? [updateListHash] : [],
+  )
+  return new Set([...all, ...lists].map(toHex))
+}
+
+async function blobOf(copy: Copy, hash: string): Promise<Uint8Array> {
+  const blob = await copy.findBlob(hash)
+  if (blob === undefined)
+    throw new Error(`expected blob ${hash} in the publisher's own copy, got none; begin a new one`)
+  return await buffer(await blob.open(0, blob.bytes - 1))
+}
+
+/** As a server's `/v1/info`, but that it offers nothing that is computed, and has the signatures of all manifests. */
+async function infoOf(copy: Copy, chain: readonly KnownManifest[]): Promise<Info> {
+  const signatures: SignatureInfo[] = []
+  for (const { manifest } of [...chain].reverse()) {
+    for (const signature of await copy.signaturesOf(manifest.epoch)) {
+      if (JSON.stringify(signatures).length < SIGNATURES_BYTES) signatures.unshift(signature)
+    }
+  }
+  return {
+    format: FORMAT,
+    software: SOFTWARE,
+    database: toHex(copy.databaseId),
+    epochs: copy.list(),
+    offers: {
+      proofs: [],
+      updates: true,
+      push: false,
+      fence: false,
+      instant: false,
+      single: false,
+      oneServer: false,
+      history: chain.length - 1,
+    },
+    signatures,
+  }
+}
+
+/** Undefined: it is cut, or of something else, and is written anew. */
+function readable(manifest: Uint8Array): Manifest | undefined {
+  try {
+    return decodeManifest(manifest)
+  } catch (error) {
+    if (error instanceof WireError) return undefined
+    throw error
+  }
+}
+
+function missing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
+}
+
+/** Throws PublishError for what the file system refuses. */
+async function inFolder<T>(folder: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    const { code, syscall, message } = error as NodeJS.ErrnoException
+    if (code === undefined || syscall === undefined) throw error
+    throw new PublishError(
+      `${folder}: expected a folder that can be written, got ${message}. What is published is in --store: mend the folder, and run it again`,
+      3,
+    )
+  }
+}

@@ -1,0 +1,306 @@
+// `keyhush publish --folder`: a folder for a static host takes the place of a server. What clients make of it is in
+// tests/e2e/static.test.ts.
+
+import * as fs from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { open } from '@keyhush/client'
+import {
+  decodeManifest,
+  decodeManifests,
+  EVENT_BYTES,
+  fromHex,
+  parseEvent,
+  parseInfo,
+  signedBytes,
+  toHex,
+} from '@keyhush/protocol'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { blake3 } from '@noble/hashes/blake3.js'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { filesIn, type StaticHost, startStaticHost } from '../../tests/support/static-host.js'
+import { sampled } from '../../tests/support/thorough.js'
+import type { Disk } from '../dist/base/whole-file.js'
+import { createKeyFile, openLmdb, UpdatableDatabase } from '../dist/index.js'
+import { writeFolder } from '../dist/publisher/folder.js'
+import { expectRefused, keyhush } from './command.js'
+import { builtDirectory, contentsOf, temporaryDirectory } from './helpers.js'
+import { KEYED } from './updatable-helpers.js'
+
+let host: StaticHost
+beforeAll(async () => {
+  host = await startStaticHost(() => undefined)
+})
+afterAll(() => host.close())
+
+const WEEK = ['--valid-days', '7']
+const edit = (value: string) => [{ op: 'edit', key: 'one', value }]
+
+/** A publisher with a folder, of which nothing is published yet. */
+async function rig() {
+  const dir = await temporaryDirectory()
+  const path = (name: string) => join(dir, name)
+  const { publicKey } = await createKeyFile(path('key'))
+  const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
+  const hash = toHex(blake3(await readFile(join(dataset, 'manifest.bin'))))
+  const publish = async (operations: readonly object[] | undefined, ...args: string[]) => {
+    if (operations !== undefined)
+      await writeFile(path('batch'), operations.map(each => `${JSON.stringify(each)}\n`).join(''))
+    const batch = operations === undefined ? [] : [path('batch')]
+    const places = ['--folder', path('www'), '--store', path('own'), '--key', path('key')]
+    return await keyhush('publish', ...places, ...args, ...batch)
+  }
+  return {
+    path,
+    dataset,
+    publicKey,
+    publish,
+    begun: ['--dataset', dataset, '--trust-base', hash],
+    www: (name: string) => readFile(path(join('www', name))),
+    /** the database in the publisher's own copy */
+    async own(): Promise<UpdatableDatabase> {
+      const copy = await UpdatableDatabase.open(openLmdb(path('own')))
+      onTestFinished(() => copy.close())
+      return copy
+    },
+    /** what a new client reads */
+    async value(key: string, folder = path('www')): Promise<string | undefined> {
+      host.files = filesIn(folder)
+      const map = await open({ servers: [host.url], publisherKey: publicKey, storage: 'memory' })
+      try {
+        return await map.getText(key)
+      } finally {
+        await map.close()
+      }
+    },
+  }
+}
+
+test('the folder has all that a client needs; a batch makes the next epoch, and the same again changes nothing', async () => {
+  const { publish, begun, www, value, publicKey, path } = await rig()
+  expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0, stderr: '' })
+  expect(await value('one')).toBe('first')
+  expect(await publish(edit('x'), ...WEEK)).toMatchObject({ code: 0, stderr: '' })
+  expect(await value('one')).toBe('x')
+
+  const manifest = decodeManifest(await www('v1/manifest'))
+  expect(manifest.epoch).toBe(3)
+  const chain = decodeManifests(await www('v1/manifests'))
+  expect(chain.map(({ manifest: { epoch } }) => epoch)).toEqual([1, 2, 3])
+  const info = parseInfo(JSON.parse((await www('v1/info')).toString()))
+  expect(info.offers).toEqual({
+    proofs: [],
+    updates: true,
+    push: false,
+    fence: false,
+    instant: false,
+    single: false,
+    oneServer: false,
+    history: 2,
+  })
+  for (const { manifest, bytes } of chain) {
+    const { signature, ...of } = info.signatures.find(({ epoch }) => epoch === manifest.epoch)!
+    expect(of).toEqual({ publicKey: toHex(publicKey), generation: 1, epoch: manifest.epoch })
+    expect(ed25519.verify(fromHex(signature), signedBytes(bytes), publicKey)).toBe(true)
+  }
+  const line = (await www('v1/events')).toString()
+  expect([line.length, parseEvent(line).epoch]).toEqual([EVENT_BYTES, 3])
+  const headers = (await www('_headers')).toString()
+  expect(headers).toContain('/*\n  Access-Control-Allow-Origin: *\n')
+  expect(headers).toMatch(/\/v1\/blobs\/\*\n.*\n {2}Cache-Control: .*immutable\n/)
+  expect((await readdir(path('www'))).sort()).toEqual(['.nojekyll', '404.html', '_headers', 'v1'])
+
+  const before = await contentsOf(path('www'))
+  expect((await publish(edit('x'), ...WEEK)).stdout).toContain('(published before)')
+  expect(await publish(undefined)).toMatchObject({ code: 0 })
+  expect(await contentsOf(path('www'))).toEqual(before)
+})
+
+test('an expiry is demanded, of a batch and of what is there; without a batch it is renewed', async () => {
+  const { publish, begun, www } = await rig()
+  await expectRefused(publish(undefined, ...begun), '--valid-days')
+  await expectRefused(publish(edit('x'), ...begun), 'or give --no-expiry')
+  expect(await publish(edit('x'), ...begun, '--no-expiry')).toMatchObject({ code: 0 })
+  expect(decodeManifest(await www('v1/manifest')).expires).toBe(0)
+  await expectRefused(publish(undefined), '--valid-days')
+  const soon = Date.now() / 1000 + 6 * 86_400
+  for (const epoch of [3, 4]) {
+    expect(await publish(undefined, ...WEEK)).toMatchObject({ code: 0 })
+    const manifest = decodeManifest(await www('v1/manifest'))
+    expect([manifest.epoch, manifest.expires > soon]).toEqual([epoch, true])
+  }
+})
+
+test('a folder excludes servers, needs a copy, and leaves alone what is of the host', async () => {
+  const { publish, begun, path, www } = await rig()
+  await expectRefused(publish(undefined, '--servers', 'https://a.example'), 'expected one of them, got both')
+  await expectRefused(keyhush('publish', '--key', path('key')), 'expected one of them, got none')
+  await expectRefused(
+    keyhush('publish', '--folder', path('www'), '--key', path('key')),
+    'expected --store with a folder',
+  )
+  await mkdir(path('www'))
+  await writeFile(path('www/404.html'), 'mine')
+  expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0 })
+  expect((await www('404.html')).toString()).toBe('mine')
+  await expectRefused(publish(undefined, ...WEEK, '--folder', path('key')), 'expected a folder that can be written', 3)
+})
+
+test('nothing goes back: not the copy behind the record, nor the folder behind itself', async () => {
+  const { publish, begun, path, dataset, www } = await rig()
+  expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0 })
+  await cp(path('own'), path('old'), { recursive: true })
+  for (const value of ['x', 'y']) expect(await publish(edit(value), ...WEEK)).toMatchObject({ code: 0 })
+  const before = await contentsOf(path('www'))
+  await expectRefused(publish(edit('z'), ...WEEK, '--store', path('old')), 'got epoch 4. Nothing was published', 4)
+  const anew = ['--store', path('anew'), '--dataset', dataset]
+  await expectRefused(publish(edit('z'), ...WEEK, ...anew, '--folder', path('other')), 'they have gone back', 4)
+  expect(await contentsOf(path('www'))).toEqual(before)
+
+  // Another history of as many epochs, and another database.
+  const [own, other] = [path('own'), await rig()]
+  await cp(path('old'), path('fork'), { recursive: true })
+  const elsewhere = ['--record', path('other record'), '--folder', path('fork www'), '--store', path('fork')]
+  for (const value of ['1', '2']) expect(await publish(edit(value), ...WEEK, ...elsewhere)).toMatchObject({ code: 0 })
+  await expectRefused(
+    publish(edit('z'), ...WEEK, '--store', path('fork')),
+    'got another manifest. Nothing was published',
+    4,
+  )
+  const foreign = await builtDirectory('b.csv', 'key,value\na,1\n')
+  const hash = toHex(blake3(await readFile(join(foreign, 'manifest.bin'))))
+  const theirs = ['--dataset', foreign, '--trust-base', hash, '--folder', path('www')]
+  await expectRefused(other.publish(undefined, ...theirs, ...WEEK), 'expected this database, got another one')
+  expect(await contentsOf(path('www'))).toEqual(before)
+
+  // A cut manifest is of nobody, and is written anew.
+  await writeFile(path('www/v1/manifest'), (await www('v1/manifest')).subarray(0, 300))
+  expect(await publish(undefined, '--store', own)).toMatchObject({ code: 0 })
+  expect(await contentsOf(path('www'))).toEqual(before)
+})
+
+test('a new file of the list each night: its changes, or a later expiry; a dry run writes nothing', async () => {
+  const { publish, begun, path, www, value } = await rig()
+  expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0 })
+  const before = await contentsOf(path('www'))
+  await writeFile(path('new.csv'), `${KEYED.replace('first', 'changed')}four,fourth\n`)
+  const list = ['--list', path('new.csv')]
+  await expectRefused(publish(undefined, ...list), '--valid-days')
+  expect(await publish(undefined, ...list, ...WEEK, '--dry-run')).toMatchObject({ code: 0 })
+  expect(await contentsOf(path('www'))).toEqual(before)
+  expect(await publish(undefined, ...list, ...WEEK)).toMatchObject({ code: 0 })
+  expect([await value('one'), await value('four')]).toEqual(['changed', 'fourth'])
+  const { epoch, expires } = decodeManifest(await www('v1/manifest'))
+  expect(await publish(undefined, ...list, '--valid-days', '8')).toMatchObject({ code: 0 })
+  const renewed = decodeManifest(await www('v1/manifest'))
+  expect([renewed.epoch, renewed.expires > expires]).toEqual([epoch + 1, true])
+})
+
+test('a copy that is lost begins from what the host serves', async () => {
+  const { publish, begun, path, publicKey, value } = await rig()
+  for (const args of [begun, []])
+    expect(await publish(edit(`${args.length}`), ...args, ...WEEK)).toMatchObject({ code: 0 })
+  host.files = filesIn(path('www'))
+  const exporting = ['--server', host.url, '--publisher-key', toHex(publicKey), '--out', path('exported')]
+  expect(await keyhush('export', ...exporting)).toMatchObject({ code: 0, stderr: '' })
+  const anew = ['--store', path('anew'), '--dataset', path('exported')]
+  expect(await publish(edit('z'), ...WEEK, ...anew)).toMatchObject({ code: 0, stderr: '' })
+  expect(await value('one')).toBe('z')
+})
+
+test('lists stay as long as their manifests; other blobs for two epochs, and a day', async () => {
+  const { publish, begun, path, www } = await rig()
+  const blobs = async () => new Set(await readdir(path('www/v1/blobs')))
+  const of = async () => {
+    const { contentHashes, updateListHash, updateListBytes, partitions } = decodeManifest(await www('v1/manifest'))
+    const hashes = Array.from({ length: partitions }, (_, q) => toHex(contentHashes.subarray(32 * q, 32 * (q + 1))))
+    return { partitions: hashes, list: updateListBytes > 0 ? [toHex(updateListHash)] : [] }
+  }
+  expect(await publish(edit('0'), ...begun, ...WEEK)).toMatchObject({ code: 0 })
+  const epochs = [await of()]
+  const old = new Date(Date.now() - 25 * 3600 * 1000)
+  const age = async (names: readonly string[]) => {
+    for (const name of names) await utimes(path(`www/v1/blobs/${name}`), old, old)
+  }
+  await age(epochs[0]!.partitions)
+  for (const value of ['1', '2', '3']) {
+    expect(await publish(edit(value), ...WEEK)).toMatchObject({ code: 0 })
+    epochs.push(await of())
+  }
+  const later = epochs.slice(2).flatMap(({ partitions }) => partitions)
+  const [gone = '', ...others] = epochs[0]!.partitions.filter(name => !later.includes(name))
+  expect(others).toEqual([])
+  // No epoch needs it any more; but until a moment ago one did, however old the file is.
+  expect(await blobs()).toContain(gone)
+  expect(Date.now() - (await stat(path(`www/v1/blobs/${gone}`))).mtimeMs).toBeLessThan(3600 * 1000)
+  const all = [...(await blobs())]
+  expect(await publish(undefined)).toMatchObject({ code: 0 })
+  expect([...(await blobs())]).toEqual(all)
+
+  // A day later.
+  await utimes(path('www/v1/manifest'), new Date(old.getTime() - 1000), new Date(old.getTime() - 1000))
+  await age([gone])
+  expect(await publish(undefined)).toMatchObject({ code: 0 })
+  expect(await blobs()).not.toContain(gone)
+  const lists = epochs.flatMap(({ list }) => list)
+  expect(lists).toHaveLength(4)
+  for (const name of [...lists, ...later]) expect(await blobs()).toContain(name)
+})
+
+/** A disk that is full, or gone, from its nth operation on. */
+function failingDisk(last: number): { readonly disk: Disk; readonly operations: () => number } {
+  let operations = 0
+  const { mkdir, open, rename, utimes, rm } = fs
+  const counted = Object.entries({ mkdir, open, rename, utimes, rm }).map(([name, work]) => [
+    name,
+    async (...given: unknown[]) => {
+      if (operations++ >= last) throw new Error('killed')
+      return await (work as (...given: unknown[]) => unknown)(...given)
+    },
+  ])
+  const disk = Object.fromEntries(counted)
+  return { disk: disk as Disk, operations: () => operations }
+}
+
+test('killed at any step, it leaves a folder that opens; the next run makes it whole', async () => {
+  const { publish, begun, path, own, value } = await rig()
+  for (const each of ['0', '1']) {
+    const operations = [
+      ...edit(each),
+      { op: each === '0' ? 'add' : 'delete', key: 'four', ...(each === '0' && { value: '4' }) },
+    ]
+    expect(await publish(operations, ...(each === '0' ? begun : []), ...WEEK)).toMatchObject({ code: 0 })
+  }
+  await cp(path('www'), path('before'), { recursive: true })
+  const old = new Date(Date.now() - 25 * 3600 * 1000)
+  for (const name of await readdir(path('before/v1/blobs'))) await utimes(path(`before/v1/blobs/${name}`), old, old)
+  expect(await publish([...edit('2'), { op: 'add', key: 'five', value: '5' }], ...WEEK)).toMatchObject({ code: 0 })
+  const after = await contentsOf(path('www'))
+  const copy = await own()
+  const folder = path('killed')
+  const whole = failingDisk(Number.POSITIVE_INFINITY)
+  await cp(path('before'), folder, { recursive: true, preserveTimestamps: true })
+  await writeFolder(folder, copy, whole.disk)
+  const steps = Array.from({ length: whole.operations() }, (_, step) => step)
+  expect(steps.length).toBeGreaterThan(20)
+  const seen = new Set<string | undefined>()
+  for (const from of ['before', 'nothing']) {
+    for (const step of sampled(steps)) {
+      await rm(folder, { recursive: true })
+      if (from === 'before') await cp(path('before'), folder, { recursive: true, preserveTimestamps: true })
+      await expect(writeFolder(folder, copy, failingDisk(step).disk), `step ${step}`).rejects.toThrow('killed')
+      if (from === 'before') {
+        const came = await value('one', folder)
+        expect(['1', '2'], `step ${step}`).toContain(came)
+        expect(await value(came === '1' ? 'five' : 'four', folder)).toBe(undefined)
+        seen.add(came)
+      }
+      await writeFolder(folder, copy)
+      const files = await contentsOf(folder)
+      for (const [name, bytes] of after) if (!name.startsWith('/v1/blobs/')) expect(files.get(name)).toEqual(bytes)
+      expect([...files.keys()].filter(name => name.endsWith('.new'))).toEqual([])
+      expect(await value('five', folder)).toBe('5')
+    }
+  }
+  expect(seen).toEqual(new Set(['1', '2']))
+})
