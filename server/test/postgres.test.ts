@@ -1,11 +1,14 @@
 // PostgreSQL as a server's storage, on a real server: the laws of every storage and every fence, and what is this one's own.
 // `npm test` leaves to `npm run test:all` what takes longer than a moment, or begins another server.
 
-import { type AddressInfo, createServer as createListener } from 'node:net'
+import { chmod, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer as createListener, connect as dial } from 'node:net'
+import { join } from 'node:path'
 import { decodeFenceReply, type FenceRequest } from '@keyhush/protocol'
 import pg from 'pg'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { NEEDS_LINUX } from '../../tests/support/needs.js'
+import { type PoolerOptions, startPooler } from '../../tests/support/pooler.js'
 import { PostgresServer, queryStore, storeAt } from '../../tests/support/postgres.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { thoroughly } from '../../tests/support/thoroughly.js'
@@ -14,10 +17,20 @@ import type { FenceOptions } from '../dist/database/fence.js'
 import { PostgresFence } from '../dist/database/postgres-fence.js'
 import { DatasetError, UpdatableDatabase } from '../dist/index.js'
 import { openPostgres, type PostgresStorage } from '../dist/storage/postgres.js'
+import { placeOf } from '../dist/storage/postgres-url.js'
 import { StorageError } from '../dist/storage/storage.js'
 import { conformance } from '../dist/testing/storage.js'
 import { asking, FENCE_LAWS } from './fence-laws.js'
-import { builtDirectory, createIn, fenceRequest, post, pseudoRandom, queryAt, running } from './helpers.js'
+import {
+  builtDirectory,
+  createIn,
+  fenceRequest,
+  post,
+  pseudoRandom,
+  queryAt,
+  running,
+  temporaryDirectory,
+} from './helpers.js'
 import { batchOn } from './updatable-helpers.js'
 
 const postgres = usePostgres()
@@ -176,12 +189,39 @@ describe('one process at a time writes', () => {
   })
 })
 
+/** A server on this machine. */
+async function ownServer(): Promise<PostgresServer> {
+  const server = postgres.own() ?? (await PostgresServer.begin())
+  if (server !== postgres.own()) onTestFinished(() => server.remove())
+  return server
+}
+
+/** A new store, by way of a pooler and without. */
+async function pooled(options: PoolerOptions): Promise<{ url: string; direct: string }> {
+  const direct = storeAt((await ownServer()).url)
+  const url = new URL(direct)
+  const pooler = await startPooler(Number(url.port), options)
+  onTestFinished(() => pooler.close())
+  url.port = String(pooler.port)
+  return { url: url.href, direct }
+}
+
 describe('a database that is used', () => {
   test.each<readonly [string, RegExp]>([
     ['postgres://user:hunter2@127.0.0.1/x', /PGPASSFILE/],
     ['postgres://user@127.0.0.1/x?password=hunter2', /PGPASSFILE/],
     ['postgres://user@127.0.0.1/x?schema=a"b', /expected a schema/],
     ['postgres:// nowhere', /expected postgres:/],
+    ['postgres://a.example:1,b.example:2/x?target_session_attrs=any', /expected one host/],
+    ['postgres://user@/x?host=a.example,b.example', /expected one host/],
+    ['host=127.0.0.1 dbname=x password=hunter2', /expected postgres:/],
+    ['postgres://127.0.0.1/x?channel_binding=require', /got channel_binding/],
+    ['postgres://127.0.0.1/x?hunter2@x=1', /got another/],
+    ['postgres://127.0.0.1/x?sslmode=none', /sslmode/],
+    ['postgres://db.example/x?sslrootcert=/none.pem', /sslrootcert, got none that can be read \(ENOENT\)/],
+    ['postgres://%zz/x', /expected postgres:/],
+    ['postgres://127.0.0.1:hunter2/x', /expected postgres:/],
+    ['postgres://user:hunter2@hunter2@127.0.0.1/x', /PGPASSFILE/],
     // What was meant to have a password.
     ...[
       'postgres:user:hunter2@127.0.0.1/x',
@@ -191,11 +231,59 @@ describe('a database that is used', () => {
       'postgres://hunter2#more@127.0.0.1/x',
     ].map(url => [url, /expected postgres:/] as const),
     ['postgres://user@127.0.0.1:1/x', /expected a database that opens, got: .*ECONNREFUSED/],
+    ['postgres://user@/x?host=/none', /\(ENOENT\): there is no socket/],
+    ['postgres://user@127.0.0.1/x?sslnegotiation=direct', /cannot be used: sslnegotiation=direct requires SSL/],
   ])('%s is refused, and nothing secret is repeated', async (url, reason) => {
     const error = await openPostgres(url).catch((error: unknown) => error)
     expect(error).toBeInstanceOf(DatasetError)
     expect((error as Error).message).toMatch(reason)
     expect((error as Error).message).not.toMatch(/hunter2|user@127/)
+  })
+
+  test('has its place in each form that libpq knows for one host', async () => {
+    vi.stubEnv('PGDATABASE', undefined).stubEnv('PGHOST', undefined).stubEnv('PGPORT', undefined)
+    vi.stubEnv('PGSSLMODE', undefined)
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const at = (text: string) => {
+      const { host, port, user, database, ssl } = placeOf(text).config
+      return [user, host, port, database, ssl !== false]
+    }
+    const forms = [
+      ['postgresql://', undefined, 'localhost', 5432, undefined, false],
+      ['postgresql://localhost:5433', undefined, 'localhost', 5433, undefined, false],
+      ['postgresql://user@localhost/db?connect_timeout=10&application_name=x', 'user', 'localhost', 5432, 'db', false],
+      ['postgresql://[::1]/db', undefined, '::1', 5432, 'db', false],
+      ['postgresql:///db?host=localhost&port=5433', undefined, 'localhost', 5433, 'db', false],
+      ['postgres://user@/db?host=/var/run', 'user', '/var/run', 5432, 'db', false],
+      ['postgres://user@:5433/db?host=/var/run', 'user', '/var/run', 5433, 'db', false],
+      ['postgres://user@%2Fvar%2Frun/db', 'user', '/var/run', 5432, 'db', false],
+      ['postgres://%2Fvar%2Frun:5433/db?sslmode=require', undefined, '/var/run', 5433, 'db', false],
+      ['postgres://u%40x@db.example/a%20b', 'u@x', 'db.example', 5432, 'a b', true],
+      ['postgres://db.example/?dbname=x&user=y', 'y', 'db.example', 5432, 'x', true],
+      ['postgres://db.example/x?sslmode=prefer', undefined, 'db.example', 5432, 'x', true],
+      ['postgres://db.example/x?sslmode=disable', undefined, 'db.example', 5432, 'x', false],
+      ['postgres://localhost/x?sslmode=require', undefined, 'localhost', 5432, 'x', true],
+    ] as const
+    for (const [text, ...expected] of forms) expect(at(text), text).toEqual(expected)
+    for (const mode of ['allow', 'prefer', 'require', 'verify-ca', 'verify-full'])
+      expect(placeOf(`postgres://db.example/x?sslmode=${mode}`).config.ssl).toEqual({ rejectUnauthorized: true })
+    vi.stubEnv('PGHOST', '/var/run').stubEnv('PGDATABASE', 'db')
+    expect(at('postgres://')).toEqual([undefined, '/var/run', 5432, 'db', false])
+  })
+
+  test('is reached by its socket', async () => {
+    const url = new URL(storeAt((await ownServer()).url))
+    const [{ folder }] = (await queryStore(
+      url.href,
+      `SELECT current_setting('unix_socket_directories') AS folder`,
+    )) as [{ folder: string }]
+    const place = `/postgres?port=${url.port}&schema=${url.searchParams.get('schema')}`
+    const storages = [
+      await opened(`postgres://postgres@${place}&host=${folder}`),
+      await opened(`postgres://postgres@${encodeURIComponent(folder)}${place}`, 'replica'),
+    ]
+    for (const { location } of storages)
+      expect(location).toContain(`postgres:///postgres?host=${folder}&port=${url.port}`)
   })
 
   // 127.0.0.2 and 0.0.0.0 are other hosts to what decides, and this one to Linux.
@@ -231,6 +319,45 @@ describe('a database that is used', () => {
     )
   })
 
+  test('may want a password: what to do is said if there is none or another, and no connection stays', async () => {
+    const folder = await temporaryDirectory()
+    await chmod(folder, 0o755)
+    const file = join(folder, 'hba.conf')
+    await writeFile(file, 'host all postgres all trust\nhost all all all scram-sha-256\n')
+    const server = await PostgresServer.begin([`hba_file=${file}`])
+    onTestFinished(() => server.remove())
+    await queryStore(
+      storeAt(server.url),
+      `CREATE ROLE someone LOGIN PASSWORD 'right'; GRANT CREATE ON DATABASE postgres TO someone`,
+    )
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const ended: Promise<unknown>[] = []
+    const url = new URL(storeAt(server.url).replace('postgres@', 'someone@'))
+    const { port } = url
+    // It does not pass on that PostgreSQL hangs up: `serve` has to.
+    const relay = createListener(client => {
+      const upstream = dial(Number(port), '127.0.0.1')
+      for (const socket of [client, upstream]) socket.on('error', () => {})
+      client.on('data', bytes => void upstream.write(bytes))
+      upstream.on('data', bytes => void client.write(bytes))
+      ended.push(new Promise(resolve => void client.once('close', resolve)))
+      client.once('close', () => upstream.destroy())
+    })
+    await new Promise<void>(resolve => void relay.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void relay.close())
+    url.port = String((relay.address() as AddressInfo).port)
+
+    const refused = /\(28P01\): the password is wrong or missing; put it into PGPASSWORD/
+    vi.stubEnv('PGPASSWORD', undefined).stubEnv('PGPASSFILE', join(folder, 'none'))
+    await expect(openPostgres(url.href)).rejects.toThrow(refused)
+    vi.stubEnv('PGPASSWORD', 'wrong')
+    await expect(openPostgres(url.href)).rejects.toThrow(refused)
+    expect(ended).toHaveLength(2)
+    await Promise.all(ended)
+    vi.stubEnv('PGPASSWORD', 'right')
+    await opened(url.href)
+  })
+
   test('may have no connection left, or not be there, and what to do is said', async () => {
     const server = await PostgresServer.begin(['max_connections=5'])
     onTestFinished(() => server.remove())
@@ -241,6 +368,25 @@ describe('a database that is used', () => {
     await Promise.all(held.map(client => client.end().catch(() => {})))
     await server.stop()
     await expect(openPostgres(url)).rejects.toThrow(/\(ECONNREFUSED\): nothing listens there/)
+  })
+
+  test.each<PoolerOptions>([
+    { mode: 'transaction', takes: 'last', most: 3 },
+    { mode: 'transaction', takes: 'first', most: 2 },
+    { mode: 'transaction', takes: 'first', most: 1 },
+  ])('is not written to behind a pooler that gives connections to others: %o', async options => {
+    const { url } = await pooled(options)
+    for (const role of ['writer', 'replica'] as const)
+      await expect(openPostgres(url, { role })).rejects.toThrow(
+        /a connection of its own, .*let the pooler pool sessions/,
+      )
+  })
+
+  test('may be behind a pooler of sessions', async () => {
+    const { url, direct } = await pooled({ mode: 'session', takes: 'last', most: 5 })
+    const storage = await opened(url)
+    await storage.transact([], transaction => transaction.put('a', Uint8Array.of(1)))
+    await expect(openPostgres(direct)).rejects.toThrow('it is open already')
   })
 
   thoroughly('has to keep what it says it keeps', async () => {
@@ -259,8 +405,7 @@ describe('a database that is used', () => {
   })
 
   test('may go away, even by a crash: lookups go on, the rest is refused with 503, and what was granted is there again', async () => {
-    const server = postgres.own() ?? (await PostgresServer.begin())
-    if (server !== postgres.own()) onTestFinished(() => server.remove())
+    const server = await ownServer()
     const dir = await builtDirectory('a.bin', pseudoRandom(640), { recordBytes: 16 })
     const storage = await createIn(await openPostgres(storeAt(server.url)), dir)
     const updatable = await UpdatableDatabase.open(storage)

@@ -21,7 +21,8 @@ export const STORAGE_KINDS: Readonly<Record<string, StorageKind>> = {
     name: 'PostgreSQL',
     form: 'postgres://…',
     isShared: true,
-    isNamedBy: store => /^postgres(ql)?:/i.test(store),
+    // The second is libpq's other form, which is refused in words: it names no folder.
+    isNamedBy: store => /^postgres(ql)?:|^\s*(host|hostaddr|port|dbname|user|service)\s*=/i.test(store),
     open: async (store, role) => (await import('./postgres.js')).openPostgres(store, { role }),
   },
   lmdb: {

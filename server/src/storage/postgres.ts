@@ -8,12 +8,10 @@ import { hostname } from 'node:os'
 import type { Client, Pool, PoolClient, PoolConfig } from 'pg'
 import { DatasetError, InUseError } from '../base/errors.js'
 import { Session } from './postgres-session.js'
+import { type Place, placeOf } from './postgres-url.js'
 import { Draft, type Engine, type Storage, StorageError, type Transaction } from './storage.js'
 
-const DEFAULT_SCHEMA = 'keyhush'
-const DEFAULT_PORT = '5432'
 const MOST_CONNECTIONS = 10
-const CONNECT_MILLISECONDS = 5_000
 const QUERY_MILLISECONDS = 30_000
 
 /** One statement writes at most so much, or a single value. */
@@ -23,14 +21,6 @@ const ROWS_READ_TOGETHER = 64
 
 /** Whatever the database's defaults are: a commit is on disk, and after waiting for a lock a statement sees the latest rows. */
 const OPTIONS = ['-c synchronous_commit=on', '-c default_transaction_isolation=read\\ committed']
-
-interface Place {
-  readonly config: PoolConfig
-  /** unquoted */
-  readonly schema: string
-  /** for people: no user, no parameters */
-  readonly location: string
-}
 
 /** `writer`: one process at a time, which alone has transactions */
 export type Role = 'writer' | 'replica'
@@ -49,12 +39,19 @@ export interface PostgresStorage extends Storage {
 export async function openPostgres(url: string, { role = 'writer' }: { role?: Role } = {}): Promise<PostgresStorage> {
   const place = placeOf(url)
   const pg = await loaded(place.location)
-  const pool = new pg.Pool({ ...place.config, max: MOST_CONNECTIONS })
+  const config: PoolConfig = {
+    application_name: `keyhush: process ${process.pid} on ${hostname()}`.slice(0, 63),
+    ...place.config,
+    query_timeout: QUERY_MILLISECONDS,
+    keepAlive: true,
+    options: [place.config.options, ...OPTIONS].join(' '),
+  }
+  const pool = new pg.Pool({ ...config, max: MOST_CONNECTIONS, Client: endingClient(pg) })
   // Idle connections that break: the pool makes others.
   pool.on('error', () => {})
   const storage = new SharedStorage(pool, place, role === 'writer')
   try {
-    await storage.begin(() => new pg.Client(place.config))
+    await storage.begin(() => new pg.Client(config))
     return storage
   } catch (error) {
     await storage.close()
@@ -63,52 +60,26 @@ export async function openPostgres(url: string, { role = 'writer' }: { role?: Ro
   }
 }
 
-async function loaded(location: string): Promise<typeof import('pg')['default']> {
+type Pg = typeof import('pg')['default']
+
+/** For a pool, which leaves a connection that fails before it is ready to the server; that takes a minute to end it. */
+function endingClient({ Client }: Pg): Pg['Client'] {
+  return class extends Client {
+    override connect(callback?: (error: never, client: never) => void): never {
+      return super.connect((error: Error | null) => {
+        if (error !== null) this.end().catch(() => {})
+        callback?.(error as never, this as never)
+      }) as never
+    }
+  }
+}
+
+async function loaded(location: string): Promise<Pg> {
   try {
     return (await import('pg')).default
   } catch {
     throw new DatasetError(location, 'expected the package `pg`, got none; npm install pg')
   }
-}
-
-/** Throws DatasetError, which does not repeat a password. */
-function placeOf(text: string): Place {
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  const isPlace = url !== undefined && /^postgres(ql)?:\/\//i.test(text) && url.hash === ''
-  // In a mistyped URL a password could be where messages name the place.
-  if (!isPlace || /[@:/]/.test(url.pathname.slice(1))) {
-    throw new DatasetError('--store', 'expected postgres://user@host/database, got another text; give the whole URL')
-  }
-  // As in `pg`, a host among the parameters comes first.
-  const host = url.searchParams.get('host') || url.hostname || process.env['PGHOST'] || 'localhost'
-  const database = url.pathname.slice(1) || process.env['PGDATABASE'] || ''
-  const port = url.port || process.env['PGPORT'] || DEFAULT_PORT
-  const schema = url.searchParams.get('schema') ?? DEFAULT_SCHEMA
-  const location = `postgres://${host}:${port}/${database}${schema === DEFAULT_SCHEMA ? '' : `?schema=${schema}`}`
-  if (url.password !== '' || url.searchParams.has('password')) {
-    throw new DatasetError(
-      location,
-      'expected a URL without a password, got one, which every user of this machine can read; put it into PGPASSWORD, or a file that PGPASSFILE names',
-    )
-  }
-  if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema))
-    throw new DatasetError(location, 'expected a schema name such as keyhush, got another; choose one')
-  url.searchParams.delete('schema')
-  const options = [url.searchParams.get('options') ?? '', ...OPTIONS].join(' ')
-  url.searchParams.delete('options') // `pg` would take these instead of `options` below
-  const isLocal = host.startsWith('/') || ['localhost', '127.0.0.1', '[::1]', '::1'].includes(host)
-  if (!isLocal && !url.searchParams.has('sslmode') && process.env['PGSSLMODE'] === undefined) {
-    url.searchParams.set('sslmode', 'verify-full')
-  }
-  const config: PoolConfig = {
-    connectionString: url.href,
-    connectionTimeoutMillis: CONNECT_MILLISECONDS,
-    query_timeout: QUERY_MILLISECONDS,
-    keepAlive: true,
-    application_name: `keyhush: process ${process.pid} on ${hostname()}`.slice(0, 63),
-    options,
-  }
-  return { config, schema, location }
 }
 
 /** What reads the entries in a schema. */
@@ -190,8 +161,22 @@ class SharedStorage implements PostgresStorage {
     )
   }
 
+  /**
+   * A pooler that gives connections to others between transactions would give them this session's locks, too. It gives a client
+   * the connection that was used last or the one that has waited longest: the first would be the transaction's, the second another.
+   */
+  async #checkUnpooled(client: Client): Promise<void> {
+    const [own, again] = [await processOf(client), await processOf(client)]
+    const other = await this.#transaction('BEGIN', processOf)
+    if (own === again && own !== other) return
+    const reason =
+      'expected a connection of its own, got one that a pooler gives to others between transactions; connect to PostgreSQL itself, or let the pooler pool sessions'
+    throw new CalledOff(new DatasetError(this.location, reason))
+  }
+
   /** Takes the writer's lock for as long as `client` is connected. */
   async #lock(client: Client): Promise<void> {
+    if (this.#session === undefined) await this.#checkUnpooled(client)
     await client.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`keyhush process ${this.engine.id}`])
     if (!this.#writes) return
     const name = `keyhush ${this.#name} writer`
@@ -232,11 +217,15 @@ class SharedStorage implements PostgresStorage {
       fsync: 'set fsync = on in its configuration',
       full_page_writes: 'set full_page_writes = on in its configuration',
       data_checksums: 'stop it, run pg_checksums --enable, and start it: a flipped bit must not go unnoticed',
+      synchronous_commit: 'let the pooler pass `options` on, or connect to PostgreSQL itself', // OPTIONS has it
     }
     for (const [setting, way] of Object.entries(ways)) {
       const { rows } = await client.query('SELECT current_setting($1) AS value', [setting])
-      if (rows[0].value === 'on') continue
-      throw new CalledOff(new DatasetError(this.location, `expected ${setting} = on, got ${setting} = off; ${way}`))
+      const { value } = rows[0]
+      if (value === 'on') continue
+      throw new CalledOff(
+        new DatasetError(this.location, `expected ${setting} = on, got ${setting} = ${value}; ${way}`),
+      )
     }
   }
 
@@ -356,9 +345,15 @@ class SharedStorage implements PostgresStorage {
 
   #failed(error: unknown): StorageError {
     const code = codeOf(error)
-    const what = WORDS[code] ?? 'it does not answer, or refuses; see its log'
-    return new StorageError(code, `the store at ${this.location} cannot be used (${code}): ${what}`, 'away')
+    const named = code === UNKNOWN ? '' : ` (${code})`
+    const what = WORDS[code] ?? saidBy(error) ?? 'it does not answer, or refuses; see its log'
+    return new StorageError(code, `the store at ${this.location} cannot be used${named}: ${what}`, 'away')
   }
+}
+
+/** The server's process that answers this connection. */
+async function processOf(client: Pick<Client, 'query'>): Promise<number> {
+  return (await client.query('SELECT pg_backend_pid() AS pid')).rows[0].pid
 }
 
 /** The process that has an advisory lock, for people: it has named itself. */
@@ -384,11 +379,16 @@ class CalledOff extends Error {
   }
 }
 
+const NO_AUTHORITY =
+  'its certificate is of no authority that is known here; name the file of its authority with sslrootcert= in --store'
+
 /** What is wrong, and what to do, by SQLSTATE or the system's name. */
 const WORDS: Readonly<Record<string, string>> = {
+  '08P01': 'it, or a pooler before it, does not take a setting; connect to PostgreSQL itself',
   '25006': 'it is read-only, like a standby; name the primary server',
   '28000': 'it refuses this user; create the role, and allow it in pg_hba.conf',
-  '28P01': 'the password is wrong or missing; put it into the file that PGPASSFILE names, or into PGPASSWORD',
+  '28P01':
+    'the password is wrong or missing; put it into PGPASSWORD, or into the file that PGPASSFILE names, of mode 0600, with a line for this host, port, database and role',
   '3D000': 'it has no such database; create it with createdb, or correct the name in --store',
   '42501': 'the role lacks permission; let it own the schema, or create one in the database',
   '42601': 'it does not know a statement; use PostgreSQL 15 or later',
@@ -396,18 +396,34 @@ const WORDS: Readonly<Record<string, string>> = {
   '53300': 'it has no connection left; raise max_connections: each process takes up to 11',
   '57P01': 'it is stopping; start it again',
   '57P03': 'it is starting or stopping; try again in a moment',
+  CERT_HAS_EXPIRED: 'its certificate has expired; renew it',
+  DEPTH_ZERO_SELF_SIGNED_CERT: NO_AUTHORITY,
   ECONNREFUSED: 'nothing listens there; start PostgreSQL, or correct host and port in --store',
   ECONNRESET: 'the connection broke; check that PostgreSQL runs',
+  ENOENT: 'there is no socket; start PostgreSQL, or correct the folder and port in --store',
   ENOTFOUND: 'its host name is unknown; correct the host in --store',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate has other host names; correct the host in --store',
   ETIMEDOUT: 'it does not answer in time; check that it runs and can be reached',
+  SELF_SIGNED_CERT_IN_CHAIN: NO_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: NO_AUTHORITY,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: NO_AUTHORITY,
 }
 
-/** SQLSTATE, or the system's name. Messages may quote values and are not repeated. */
+const UNKNOWN = 'unknown'
+
+/** What the system or `pg` says. The server's messages may quote values and are not repeated. */
+function saidBy(error: unknown): string | undefined {
+  if (!(error instanceof Error) || 'severity' in error || error instanceof TypeError) return undefined
+  return error.message === '' ? undefined : error.message
+}
+
+/** SQLSTATE, or the system's name. */
 function codeOf(error: unknown): string {
   const { code, message = '' } = error as { code?: unknown; message?: string }
   if (typeof code === 'string' && /^[A-Z0-9_]{1,40}$/.test(code)) return code
   if (/timeout/i.test(message)) return 'ETIMEDOUT'
   if (/terminated/i.test(message)) return 'ECONNRESET'
   if (/does not support SSL/.test(message)) return 'it offers no TLS'
-  return 'unknown'
+  if (/^SASL: .*password must be/.test(message)) return '28P01' // no password was found
+  return UNKNOWN
 }
