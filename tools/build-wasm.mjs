@@ -147,7 +147,25 @@ async function pack(workspace, into, name, options) {
     inCrate(workspace, name, options),
   )
   for (const file of [`${name}.js`, `${name}.d.ts`, `${name}_bg.wasm`]) renameSync(join(own, file), join(into, file))
+  quieten(join(into, `${name}.js`))
   rmSync(own, { recursive: true })
+}
+
+/** Has the glue touch nothing of the platform when it is loaded: some lack it, and open() then says what. */
+function quieten(glue) {
+  const script = readFileSync(glue, 'utf8')
+  const quiet = script
+    .replace(/^let cachedTextDecoder = .*\n.*\n/m, 'let cachedTextDecoder;\n')
+    .replace(
+      'if (numBytesDecoded >= MAX_SAFARI_DECODE_BYTES)',
+      'if (!cachedTextDecoder || numBytesDecoded >= MAX_SAFARI_DECODE_BYTES)',
+    )
+    .replace(/^const cachedTextEncoder = .*\n\nif (?:.*\n)*?}\n/m, '')
+    .replaceAll('cachedTextEncoder.', 'new TextEncoder().')
+  if (/^\S.* = new Text|cachedTextEncoder/m.test(quiet) || !quiet.includes('if (!cachedTextDecoder ||')) {
+    throw new Failure(`${basename(glue)}: expected other code around its texts; has wasm-bindgen changed?`)
+  }
+  writeFileSync(glue, quiet)
 }
 
 /**

@@ -26,7 +26,7 @@ test.each<[Misbehaviour, string]>([
   ['cut', 'network'],
   ['down', 'network'],
   ['limit', 'rate_limited'],
-  ['portal', 'protocol'],
+  ['portal', 'network'],
 ])('%s: a lookup fails with %s, which names the server', async (how, code) => {
   for (const server of [0, 1] as const) {
     const map = await opened('full')

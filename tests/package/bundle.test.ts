@@ -12,13 +12,13 @@ const figureIn = async (path: string, figure: RegExp) =>
   Number(figure.exec(await readFile(new URL(path, ROOT), 'utf8'))![1])
 
 /** For an app that looks up instantly and keeps no state. */
-const INSTANT_BYTES = 69_500
+const INSTANT_BYTES = 70_600
 /** of it, before there is a map */
-const AT_ONCE_BYTES = 33_500
+const AT_ONCE_BYTES = 34_600
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
-const KEEPING_BYTES = 173_800
+const KEEPING_BYTES = 175_400
 
-test('an app that looks up instantly ships at most 69.5 kB of brotli; code for states and for signatures is loaded on demand', async () => {
+test('an app that looks up instantly ships at most 70.6 kB of brotli; code for states and for signatures is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
   const bytes = { atOnce: bytesOf(parts.atOnce), instant: bytesOf(parts.instant), keeping: bytesOf(parts.keeping) }
   console.log('brotli, bytes:', { ...bytes, 'auto, in the end': bytesOf([...parts.instant, ...parts.keeping]) })
@@ -63,7 +63,7 @@ test('an app that looks up instantly ships at most 69.5 kB of brotli; code for s
   onDemand(/generated\/inline/, 4)
 })
 
-test('an app of /instant is two files of 63 kB of brotli at most; more where the platform has no WebAssembly, or checks no signatures', async () => {
+test('an app of /instant is two files of 64 kB of brotli at most; more where the platform has no WebAssembly, or checks no signatures', async () => {
   const { outputs, bytesOf, sourcesOf } = await bundled(`export { open } from '@keyhush/client/instant'`)
   const filesFor = (needle: RegExp) =>
     Object.keys(outputs).filter(file => sourcesOf([file]).some(source => needle.test(source)))
@@ -73,7 +73,7 @@ test('an app of /instant is two files of 63 kB of brotli at most; more where the
   expect(filesFor(/generated\/inline-instant/).filter(file => needed.includes(file))).toHaveLength(1)
   const bytes = bytesOf(needed)
   console.log('of /instant, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(63_100)
+  expect(bytes).toBeLessThan(64_000)
   const documents = {
     'README.md': / (\d+) kB \(brotli\)/,
     [GUIDE]: /instant` \| (\d+) kB/,
@@ -104,10 +104,10 @@ test('what copies need of it beside has at most 9 kB minified, in a file that ap
   expect(sourcesOf(Object.keys(outputs)).filter(source => source.includes('script/local'))).toEqual([])
 })
 
-test('an app with React Native ships at most 47 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 47.3 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(47_000)
+  expect(bytes).toBeLessThan(47_300)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
@@ -123,8 +123,8 @@ thoroughly('the SDK in one file has the size that documents name', async () => {
 })
 
 test.each([
-  ['/react', `export * from '@keyhush/client/react'`, 32_700],
-  ['/testing', `export * from '@keyhush/client/testing'`, 6_400],
+  ['/react', `export * from '@keyhush/client/react'`, 33_700],
+  ['/testing', `export * from '@keyhush/client/testing'`, 6_500],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
   const { outputs, bytesOf, sourcesOf } = await bundled(contents)
@@ -145,5 +145,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(77_000)
+  expect(bytes).toBeLessThan(79_000)
 })

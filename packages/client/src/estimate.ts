@@ -64,12 +64,12 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
       throw new UsageError(`estimate: ${expected(`${name} to be a whole number`, number)}`)
     }
   }
-  assertPlatform()
+  const environment = platformEnvironment(options.fetch)
+  assertPlatform(environment)
   const parsed = parseServers(servers)
   const apart = apartOf(parsed, options.collusion)
   const { atLeast = parsed.length } = options
   if (options.atLeast !== undefined) checkAtLeast(atLeast, apart)
-  const environment = platformEnvironment(options.fetch)
   const stats = new StatsKeeper(parsed)
   const links = linksOf(parsed, environment, stats.standing, stats.offline)
   const work = async (signal: AbortSignal) => {

@@ -8,7 +8,7 @@ import { ClosedError, UsageError } from './base/errors.js'
 import { type Condemnation, EVENTS, type MapEvent, type OnEvent, type StorageKind } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import { type Key, keyBytes, type Normalize } from './lookup/keys.js'
-import { type Found, type Question, valueAt, valuesOf } from './lookup/question.js'
+import { type Found, type Question, type Value, valueAt, valuesOf } from './lookup/question.js'
 import type { Environment } from './platform/environment.js'
 import { sleep } from './servers/ask.js'
 import { type Budget, within } from './servers/budget.js'
@@ -65,14 +65,21 @@ const asyncDispose: typeof Symbol.asyncDispose =
 
 const CALL = ['signal', 'timeoutMs']
 
-const utf8 = (value: Uint8Array) => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(value)
+/** What a call makes of a value. */
+type Decode<T> = (value: Value, call: string) => T
+
+const asBytes: Decode<Value> = value => value
+const asText = decoded('UTF-8', value => value)
+const asJson = decoded('JSON', value => JSON.parse(value) as unknown)
 
 /** Drops the decoder's error, which quotes the value. */
-function readAs<T>(complaint: string, decode: () => T): T {
-  try {
-    return decode()
-  } catch {
-    throw new UsageError(`${complaint}; get() has the bytes`)
+function decoded<T>(what: string, parse: (text: string) => T): Decode<T> {
+  return (value, call) => {
+    try {
+      return parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(value))
+    } catch {
+      throw new UsageError(`${call}: expected a value in ${what}, got one that is not ${what}; get() has the bytes`)
+    }
   }
 }
 
@@ -106,6 +113,7 @@ export class OpenedMap {
     this.#subscribe = parts.subscribe
     this.#budget = parts.budget
     this.#leave = parts.leave
+    bindTo(this)
   }
 
   /** The number of records, with empty ones. Indices are below it. */
@@ -171,12 +179,12 @@ export class OpenedMap {
    * if (value !== undefined) show(new Blob([value]))
    */
   async get(key: Key, options: CallOptions = {}): Promise<Found> {
-    return await this.#one('get', key, options)
+    return await this.#one('get', asBytes, key, options)
   }
 
-  async #one(call: string, key: Key, options: CallOptions): Promise<Found> {
+  async #one<T>(call: string, read: Decode<T>, key: Key, options: CallOptions): Promise<T | undefined> {
     checkCall(call, options, CALL)
-    const [value] = await this.getMany([key], options)
+    const [value] = await this.#many(call, read, [key], options)
     return value
   }
 
@@ -187,8 +195,7 @@ export class OpenedMap {
    * (await map.getText('otter')) ?? 'nobody'
    */
   async getText(key: Key, options: CallOptions = {}): Promise<string | undefined> {
-    const value = await this.#one('getText', key, options)
-    return value && readAs('getText: expected a value in UTF-8, got one that is not UTF-8', () => utf8(value))
+    return await this.#one('getText', asText, key, options)
   }
 
   /**
@@ -199,10 +206,7 @@ export class OpenedMap {
    * const profile = await map.getJson<{ name: string }>('alice@example.org')
    */
   async getJson<T = unknown>(key: Key, options: CallOptions = {}): Promise<T | undefined> {
-    const value = await this.#one('getJson', key, options)
-    return (
-      value && readAs('getJson: expected a value in JSON, got one that is not JSON', () => JSON.parse(utf8(value)) as T)
-    )
+    return (await this.#one('getJson', asJson, key, options)) as T | undefined
   }
 
   /**
@@ -212,7 +216,7 @@ export class OpenedMap {
    * if (await map.has('evil.example')) warn()
    */
   async has(key: Key, options: CallOptions = {}): Promise<boolean> {
-    return (await this.#one('has', key, options)) !== undefined
+    return (await this.#one('has', asBytes, key, options)) !== undefined
   }
 
   /**
@@ -236,12 +240,46 @@ export class OpenedMap {
    * const [mail, name] = await map.getMany(['mail', 'name'], { padTo: 8 })
    */
   async getMany(keys: Iterable<Key>, options: ManyOptions = {}): Promise<Found[]> {
-    checkCall('getMany', options, [...CALL, 'padTo'])
+    return await this.#many('getMany', asBytes, keys, options)
+  }
+
+  /**
+   * As `getMany()`, with values as text.
+   * @throws {UsageError} if a value is not UTF-8. Otherwise as `getMany()`
+   * @example
+   * const [mail, name] = await map.getManyText(['mail', 'name'], { padTo: 8 })
+   */
+  async getManyText(keys: Iterable<Key>, options: ManyOptions = {}): Promise<(string | undefined)[]> {
+    return await this.#many('getManyText', asText, keys, options)
+  }
+
+  /**
+   * As `getMany()`, with values parsed as JSON. The SDK does not check that they are a `T`.
+   * @throws {UsageError} if a value is not JSON. Otherwise as `getMany()`
+   * @example
+   * const profiles = await map.getManyJson<{ name: string }>(['alice', 'bob'])
+   */
+  async getManyJson<T = unknown>(keys: Iterable<Key>, options: ManyOptions = {}): Promise<(T | undefined)[]> {
+    return (await this.#many('getManyJson', asJson, keys, options)) as (T | undefined)[]
+  }
+
+  /**
+   * Whether each of several keys is present, in their order. It costs what `getMany()` costs, and the servers see the same.
+   * @throws {KeyhushError} as `getMany()`
+   * @example
+   * const [first, second] = await map.hasMany(['evil.example', 'good.example'])
+   */
+  async hasMany(keys: Iterable<Key>, options: ManyOptions = {}): Promise<boolean[]> {
+    return (await this.#many('hasMany', asBytes, keys, options)).map(value => value !== undefined)
+  }
+
+  async #many<T>(call: string, read: Decode<T>, keys: Iterable<Key>, options: ManyOptions): Promise<(T | undefined)[]> {
+    checkCall(call, options, [...CALL, 'padTo'])
     this.#assertOpen()
     // A string is iterable, but is meant as one key.
     if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
       throw new UsageError(
-        `getMany: expected a list of keys, got ${typeof keys === 'string' ? 'text' : typeof keys}; pass [key]`,
+        `${call}: expected a list of keys, got ${typeof keys === 'string' ? 'text' : typeof keys}; pass [key]`,
       )
     }
     const wanted = Array.from(keys, key => keyBytes(key, this.#normalize))
@@ -249,12 +287,12 @@ export class OpenedMap {
     if (!Number.isInteger(padTo) || padTo < wanted.length) {
       // More queries than padTo would show that there are more keys.
       throw new UsageError(
-        'getMany: expected padTo to be an integer and at least the number of keys, got another; pass a larger one',
+        `${call}: expected padTo to be an integer and at least the number of keys, got another; pass a larger one`,
       )
     }
     if (padTo === 0) return []
     const question = valuesOf(wanted, padTo, this.#random)
-    return [...(await this.#ask(question, options))]
+    return Array.from(await this.#ask(question, options), value => value && read(value, call))
   }
 
   /**
@@ -380,6 +418,18 @@ export class OpenedMap {
 
   #assertOpen(): void {
     if (this.#closed !== undefined) throw new ClosedError()
+  }
+}
+
+/** Binds all members to `map`: apps keep maps in deep proxies, as Vue's `ref`, which call them on a proxy that has no private members. */
+function bindTo(map: object): void {
+  for (let owner = Object.getPrototypeOf(map); owner !== Object.prototype; owner = Object.getPrototypeOf(owner)) {
+    for (const name of Reflect.ownKeys(owner)) {
+      const { get, value } = Object.getOwnPropertyDescriptor(owner, name)!
+      if (name === 'constructor' || Object.hasOwn(map, name)) continue
+      const bound = get === undefined ? { value: value.bind(map), writable: true } : { get: get.bind(map) }
+      Object.defineProperty(map, name, { ...bound, configurable: true })
+    }
   }
 }
 

@@ -18,7 +18,7 @@ import type { Session } from './session/session.js'
 
 /** As `open`, with the environment and the schemes passed in. */
 export async function openBy(environment: Environment, options: Options, schemes: Schemes): Promise<KeyhushMap> {
-  assertPlatform()
+  assertPlatform(environment)
   const { servers, usable, wishes } = readOptions(options, schemes.known)
   const { signal, onProgress, onEvent, normalize, timeoutMs = TIMEOUT_MS } = options
   signal?.throwIfAborted()

@@ -308,7 +308,7 @@ describe('lookups that fail', () => {
     ['a server has no room for', 'network', () => problem(503, 'instant_full', { 'retry-after': '1' })],
     ['a server limits', 'rate_limited', () => problem(429, 'rate_limited', { 'retry-after': '1' })],
     ['a server refuses for good', 'protocol', () => problem(404, 'not_found')],
-    ['a captive portal answers', 'protocol', portal],
+    ['a captive portal answers', 'network', portal],
     ['a server answers wrongly', 'tampered', wrong],
   ])('those that %s begin no download, however many: only their number counts', async (_what, code, how) => {
     const w = world()

@@ -735,7 +735,7 @@ describe('what servers see', () => {
       expect(init).toMatchObject({
         credentials: 'omit',
         cache: 'no-store',
-        redirect: 'error',
+        redirect: 'manual',
         referrerPolicy: 'no-referrer',
       })
       expect(init.headers).toBeUndefined()

@@ -106,11 +106,6 @@ const PROTOCOL: [string, Misbehave][] = [
   ['under Content-Encoding gzip', answers(bytes => ok(bytes, { 'content-encoding': 'gzip' }))],
   ['under Content-Encoding identity', answers(bytes => ok(bytes, { 'content-encoding': 'identity' }))],
   ['with another Content-Length', answers(bytes => ok(bytes, { 'content-length': `${bytes.length - 9}` }))],
-  ['of JSON', answers(() => Response.json({ hello: 'world' }))],
-  ['of status 206', answers(bytes => new Response(bytes as Uint8Array<ArrayBuffer>, { status: 206 }))],
-  ['of status 302', answers(() => new Response(null, { status: 302, headers: { location: 'https://c.example' } }))],
-  ['that was redirected', answers(bytes => redirected(ok(bytes)))],
-  ['of garbage and status 404', answers(() => new Response('{"code', { status: 404 }))],
   ['bad_request', answers(() => problem(400, 'bad_request'))],
 ]
 const NETWORK: [string, Misbehave][] = [
@@ -123,6 +118,11 @@ const NETWORK: [string, Misbehave][] = [
   ['of a refused connection', on('/v1/answer', () => Promise.reject(new TypeError('fetch failed')))],
   ['internal', answers(() => problem(500, 'internal'))],
   ['not_ready', answers(() => problem(503, 'not_ready'))],
+  ['of JSON', answers(() => Response.json({ hello: 'world' }))],
+  ['of status 206', answers(bytes => new Response(bytes as Uint8Array<ArrayBuffer>, { status: 206 }))],
+  ['of status 302', answers(() => new Response(null, { status: 302, headers: { location: 'https://c.example' } }))],
+  ['that was redirected', answers(bytes => redirected(ok(bytes)))],
+  ['of garbage and status 404', answers(() => new Response('{"code', { status: 404 }))],
   ["a proxy's 502", answers(() => new Response('<html>', { status: 502 }))],
 ]
 /** Those that take up the time for an attempt. */

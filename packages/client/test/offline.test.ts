@@ -106,7 +106,7 @@ describe('the manifest', () => {
     const [database] = epochs(1) as [Database]
     const names = await flipped('/v1/manifest', database.manifestBytes, [A, B])
     expect(names).toHaveLength(database.manifestBytes.length)
-    expect(new Set(names)).toEqual(new Set(['TamperedError', 'VersionError', 'ProtocolError']))
+    expect(new Set(names)).toEqual(new Set(['TamperedError', 'VersionError', 'ProtocolError', 'NetworkError']))
   })
 
   test.each([A, B])('any byte flipped of what %s shows: refused, or of no consequence', async server => {
@@ -115,19 +115,18 @@ describe('the manifest', () => {
     const names = await flipped('/v1/info', reply, [server])
     // Of the hash and the database's name: most digits become another.
     expect(names.filter(name => name === 'ServersDisagreeError').length).toBeGreaterThan(64)
-    // One that seems to be a folder is refused in this mode, too.
-    expect(new Set(names)).toEqual(
-      new Set(['ServersDisagreeError', 'VersionError', 'ProtocolError', 'UnsupportedError']),
-    )
+    // What is no JSON any more is no server's. One that seems to be a folder is refused in this mode, too.
+    const others = ['ProtocolError', 'NetworkError', 'UnsupportedError']
+    expect(new Set(names)).toEqual(new Set(['ServersDisagreeError', 'VersionError', ...others]))
   })
 
   const replies: [string, string, (genuine: Response) => Response | Promise<Response>][] = [
-    ['empty', 'ProtocolError', () => ok(new Uint8Array(0))],
+    ['empty', 'NetworkError', () => ok(new Uint8Array(0))],
     ['truncated', 'ProtocolError', async genuine => ok((await bytesOf(genuine)).slice(0, -1))],
     ['too long', 'ProtocolError', async genuine => ok(Uint8Array.of(...(await bytesOf(genuine)), 0))],
-    ['JSON', 'ProtocolError', () => Response.json({})],
+    ['JSON', 'NetworkError', () => Response.json({})],
     ['not found', 'ProtocolError', () => problem(404, 'not_found')],
-    ['a redirect', 'ProtocolError', () => new Response(null, { status: 301 })],
+    ['a redirect', 'NetworkError', () => new Response(null, { status: 301 })],
     [
       'of no end',
       'ProtocolError',
@@ -157,12 +156,13 @@ describe('the manifest', () => {
   })
 
   test.each(replies)(
-    'what a server shows is %s: %s, or it seems to be of another version',
+    'what a server shows is %s: %s, or it seems to be of something else',
     async (what, name, reply) => {
       for (const server of [A, B]) {
         const network = sameOnBoth(...epochs(1))
         network.misbehave[server] = on('/v1/info', reply)
-        expect(await refusedBy({ network })).toMatchObject({ name: what === 'JSON' ? 'VersionError' : name, server })
+        const isOther = ['empty', 'truncated', 'too long'].includes(what)
+        expect(await refusedBy({ network })).toMatchObject({ name: isOther ? 'NetworkError' : name, server })
       }
     },
   )
@@ -221,7 +221,7 @@ describe('partitions', () => {
     ['a byte too many', 'protocol', on('/v1/blobs/', async g => ok(Uint8Array.of(...(await bytesOf(g)), 1)))],
     ['nothing', 'protocol', on('/v1/blobs/', () => new Response(null))],
     ['404', 'protocol', on('/v1/blobs/', () => problem(404, 'not_found'))],
-    ['a redirect', 'protocol', on('/v1/blobs/', () => new Response(null, { status: 307 }))],
+    ['a redirect', 'network', on('/v1/blobs/', () => new Response(null, { status: 307 }))],
     ['silence', 'slow', hang('/v1/blobs/')],
     ['refused connections', 'network', on('/v1/blobs/', () => Promise.reject(new TypeError('fetch failed')))],
     ['429', 'rate_limited', on('/v1/blobs/', () => problem(429, 'rate_limited'))],

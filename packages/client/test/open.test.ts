@@ -476,8 +476,9 @@ describe('of an option that cannot be, the message says what was expected and wh
 
   test('what is wrong with an option names the call that got it', async () => {
     const { map } = await openedOn(keyed())
-    for (const call of ['get', 'getText', 'getJson', 'has', 'at', 'getMany', 'sync', 'prepare', 'reset'] as const) {
-      const subject = { at: 0, getMany: ['a'] }[call as string] ?? 'a'
+    const many = ['getMany', 'getManyText', 'getManyJson', 'hasMany'] as const
+    for (const call of ['get', 'getText', 'getJson', 'has', 'at', ...many, 'sync', 'prepare', 'reset'] as const) {
+      const subject = call === 'at' ? 0 : many.some(each => each === call) ? ['a'] : 'a'
       const options = { sginal: 1 } as never
       const isLookup = !['sync', 'prepare', 'reset'].includes(call)
       const made = (map[call] as (...all: unknown[]) => Promise<unknown>)(

@@ -81,7 +81,7 @@ test.each<[string, object, string]>([
   restored.splice(0).forEach(restore => void restore())
   for (const error of errors) {
     expect(error).toMatchObject({ code: 'unsupported', reason: 'platform', retryable: false })
-    expect(error.message).toMatch(`expected a platform that has ${what}, got an older one; update it`)
+    expect(error.message).toMatch(`expected a platform that has ${what}, got one without; use another`)
   }
   expect(network.seen).toEqual([])
 })

@@ -21,9 +21,15 @@ function carried({ url, init }: Seen) {
   }
 }
 
-const COMMON = { headers: [], credentials: 'omit', cache: 'no-store', redirect: 'error', referrerPolicy: 'no-referrer' }
+const COMMON = {
+  headers: [],
+  credentials: 'omit',
+  cache: 'no-store',
+  redirect: 'manual',
+  referrerPolicy: 'no-referrer',
+}
 
-test('every request carries no header, cookie, referrer or type of ours, and allows no redirect or cache', async () => {
+test('every request carries no header, cookie, referrer or type of ours, and follows no redirect and allows no cache', async () => {
   const living = livingKeyed()
   const { network, harness, map } = await openedLiving(living)
   await harness.drive(map.get('absent'))

@@ -50,10 +50,9 @@ export const adapted = once(
       }
       const response = await fetch(url, { ...init, headers })
       const redirected = response.redirected || isElsewhere(response.url, url)
-      if (response.body && !redirected) return response
-      const bytes = new Uint8Array(await response.arrayBuffer())
+      if (!redirected) return response
       const { status, headers: replied } = response
-      return { status, headers: replied, redirected, body: inOnePiece(bytes) } as Response
+      return { status, headers: replied, redirected, arrayBuffer: () => response.arrayBuffer() } as Response
     },
 )
 
@@ -61,18 +60,6 @@ export const adapted = once(
 function isElsewhere(came: string, asked: string): boolean {
   const place = (url: string) => url.split('?')[0]
   return came !== '' && came !== undefined && place(came) !== place(asked)
-}
-
-/** As far as the SDK reads a body. */
-function inOnePiece(bytes: Uint8Array<ArrayBuffer>): ReadableStream<Uint8Array<ArrayBuffer>> {
-  let isRead = false
-  const read = async () => {
-    const done = isRead || bytes.length === 0
-    isRead = true
-    return done ? { done } : { done, value: bytes }
-  }
-  const cancel = async () => {}
-  return { cancel, getReader: () => ({ read, cancel }) } as unknown as ReadableStream<Uint8Array<ArrayBuffer>>
 }
 
 /** A host in lower case or an IPv4 address, a port that is not the default, and a path without anything to encode. */

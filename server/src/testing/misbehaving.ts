@@ -31,7 +31,7 @@ export const MISBEHAVIOURS = {
  * - `cut` and `down`: NetworkError
  * - `behind`: nothing; the app stays at the newest epoch that both have
  * - `limit`: RateLimitedError
- * - `portal`: ProtocolError
+ * - `portal`: NetworkError
  */
 export type Misbehaviour = keyof typeof MISBEHAVIOURS
 

@@ -83,7 +83,7 @@ function lengthsOf(exchanges: readonly Exchange[], server: ServerName): string {
 function isAnonymous({ options }: Exchange): boolean {
   const { credentials, referrerPolicy, cache, redirect, headers } = options
   const nothing = credentials === 'omit' && referrerPolicy === 'no-referrer' && headers === undefined
-  return nothing && cache === 'no-store' && redirect === 'error'
+  return nothing && cache === 'no-store' && redirect === 'manual'
 }
 
 /** Every sequence of REPEATED_BYTES bytes that begins at an even offset. */

@@ -56,7 +56,7 @@ interface ServerErrorFacts extends ErrorFacts {
 export abstract class ServerError extends AnyError {
   /** The server's origin and path, as in `open({ servers })`. Undefined: it is not known which server. */
   readonly server: string | undefined
-  /** The code of the server's error reply (docs/protocol.md, HTTP). Undefined: it sent none. */
+  /** The code of the server's error reply (docs/protocol.md, HTTP); `not_found` for any 404. Undefined: it sent none. */
   readonly refusal: ErrorCode | undefined
   /** Another server's error in the same call. The message has it too. */
   readonly other: ServerError | undefined
@@ -101,7 +101,7 @@ export class CondemnedError extends AnyError {
   }
 }
 
-/** A server could not be reached, broke off, gave no answer in time, or is out of service. Retryable. */
+/** A server could not be reached, broke off, gave no answer in time, is out of service, or something else replied. Retryable. */
 export class NetworkError extends ServerError {
   override readonly name = 'NetworkError'
   readonly code = 'network'

@@ -53,9 +53,9 @@ export function valuesOf(
 ): Question<readonly Found[]> {
   const check = ({ keyed, maxQueries }: Manifest, most = maxQueries) => {
     if (!keyed)
-      throw new UsageError('get: expected a database with keys, got one without; look records up with at(index)')
+      throw new UsageError('key: expected a database with keys, got one without; look records up with at(index)')
     if (padTo > most)
-      throw new UsageError(`getMany: expected at most ${most} keys at once, got ${padTo}; make several calls`)
+      throw new UsageError(`keys: expected at most ${most} keys at once, got ${padTo}; make several calls`)
   }
   /** One query a key, and the rest at random numbers below `bound`. */
   const padded = (core: Core, bound: number, numberOf: (fingerprint: Uint8Array) => number) => {

@@ -22,7 +22,7 @@ const ASLEEP_MS = 4_000
 /** `clock`, less the time that it slept while timers were set. It knows by its timers: not all platforms tell. */
 export function awakeClock(clock: Clock): Clock {
   const timers = new Set<{ step: unknown }>()
-  let seen = clock.now()
+  let seen = 0
   let asleep = 0
   const now = () => {
     const at = clock.now()

@@ -2,7 +2,6 @@
 // in, so that tests can control every await. Nothing else in this package uses a global for any of it.
 
 import type { Build, Cores } from '@keyhush/wasm/client'
-import { UnsupportedError } from '../base/errors.js'
 import type { OpenStore } from '../store/storage.js'
 import { type Clock, platformClock } from './clock.js'
 import { type Connection, platformConnection } from './connection.js'
@@ -63,7 +62,7 @@ export function environmentWith(
     clock: platformClock,
     fetch,
     connection: platformConnection,
-    random,
+    random: platformRandom,
     subtle: typeof crypto === 'object' ? crypto.subtle : undefined,
     locks: platformLocks,
     tabs: platformTabs(),
@@ -73,18 +72,11 @@ export function environmentWith(
 }
 
 // Looked up at each call, so that a later replacement of the global counts; bare, for the reason in page.ts.
-function platformFetch(url: string, init: RequestInit): Promise<Response> {
-  if (typeof fetch !== 'function')
-    throw new UnsupportedError('platform', 'expected a platform with fetch(), got one without; pass open({ fetch })')
+export function platformFetch(url: string, init: RequestInit): Promise<Response> {
   return fetch(url, init)
 }
 
-function random(bytes: number): Uint8Array {
-  if (typeof crypto !== 'object' || typeof crypto.getRandomValues !== 'function') {
-    const message =
-      'expected a platform with crypto.getRandomValues(), got one without; update it: the SDK needs secure randomness'
-    throw new UnsupportedError('platform', message)
-  }
+export function platformRandom(bytes: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(bytes))
 }
 
@@ -105,6 +97,8 @@ export async function pause(when?: 'background'): Promise<void> {
     }
   }
   if (typeof setImmediate === 'function') return await new Promise(resolve => setImmediate(() => resolve()))
+  // Edge runtimes and test environments may have neither.
+  if (typeof MessageChannel !== 'function') return await new Promise(resolve => void setTimeout(resolve))
   await new Promise<void>(resolve => {
     const { port1, port2 } = new MessageChannel()
     const goOn = () => {

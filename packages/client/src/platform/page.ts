@@ -8,10 +8,15 @@ import { abortable, scoped } from '../base/abort.js'
 
 /** What holds of a page at some times. */
 class Condition {
-  /** aborts when it holds no more */
-  #ending = new AbortController()
+  /** aborts when it holds no more; nothing of the platform is touched before it is needed */
+  #controller: AbortController | undefined
   #holds: Promise<void> = Promise.resolve()
   #begin = () => {}
+
+  get #ending(): AbortController {
+    this.#controller ??= new AbortController()
+    return this.#controller
+  }
 
   /** Resolves when it holds. */
   get holds(): Promise<void> {
@@ -28,7 +33,7 @@ class Condition {
     this.#holds = new Promise(resolve => {
       this.#begin = () => {
         this.#begin = () => {}
-        this.#ending = new AbortController()
+        this.#controller = undefined
         resolve()
       }
     })

@@ -4,7 +4,7 @@
 import { EVENT_BYTES, type NewestEvent, parseEvent, WireError } from '@keyhush/protocol'
 import { scoped } from '../base/abort.js'
 import { EVENTS_DROPPED_MS, EVENTS_PAUSE_MS, EVENTS_SILENCE_MS } from '../base/constants.js'
-import { ServerError } from '../base/errors.js'
+import { ServerError, UsageError } from '../base/errors.js'
 import type { Tabs } from '../platform/tabs.js'
 import { sleep } from './ask.js'
 import { fromWire } from './manifests.js'
@@ -84,8 +84,9 @@ const readLines: Read = async (link, take, signal) => {
         readStream(link, '/v1/events', EVENT_BYTES, EVENTS_SILENCE_MS, takeBytes, signal),
       ).catch(error => {
         const isCut = signal.aborted || dropped.signal.aborted || online.signal.aborted
-        if (!isCut && !(error instanceof ServerError)) throw error
-        hasNone = error instanceof ServerError && error.refusal === 'not_found'
+        const cannotStream = error instanceof UsageError // the app's fetch()
+        if (!isCut && !cannotStream && !(error instanceof ServerError)) throw error
+        hasNone = cannotStream || (error instanceof ServerError && error.refusal === 'not_found')
       })
       if (hasNone) return
       if (dropped.signal.aborted) await sleep(clock, EVENTS_DROPPED_MS, signal)

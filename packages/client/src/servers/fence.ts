@@ -33,12 +33,13 @@ export type RollbackPreference = 'confirm' | 'strict'
 /** `none`: this server has no fence; `full`: its fence has no room. The hint is then unfenced for life. */
 export type Registration = 'registered' | 'none' | 'full'
 
-/** Registers a hint. Throws if the server cannot be reached. */
+/** Registers a hint. A server that offers no fence is not asked. Throws if the server cannot be reached. */
 export async function register(
   link: Link,
   { databaseId, hintId }: Pick<FenceClaim, 'databaseId' | 'hintId'>,
   signal: AbortSignal,
 ): Promise<Registration> {
+  if (link.standing.offers.get(link.server.name)?.fence === false) return 'none'
   const request = { kind: 'register', databaseId, hintId, version: 0, requestHash: new Uint8Array(32) } as const
   const verdict = await judge(link, request, signal).catch(error => {
     const lacking = lacksFence(error)

@@ -1,24 +1,29 @@
 // What a server shows and offers (docs/protocol.md, `/v1/info`): the epochs that it answers, each with its manifest's hash, and their
 // signatures. What servers offer is not compared, and proves nothing.
 
-import { type Info, parseInfo, WireError } from '@keyhush/protocol'
+import { type Info, parseInfo } from '@keyhush/protocol'
 import type { Environment } from '../platform/environment.js'
 import { type Agreed, fromWire, newestOf } from './manifests.js'
-import { getBounded, type Link, type Links } from './transport.js'
+import { elsewhere, getBounded, type Link, type Links } from './transport.js'
 
 const LONGEST_INFO = 64 * 1024
 
 export async function infoOf(link: Link, signal: AbortSignal, path = '/v1/info'): Promise<Info> {
   const bytes = await getBounded(link, path, LONGEST_INFO, signal)
-  return fromWire(link, () => {
-    let json: unknown
-    try {
-      json = JSON.parse(new TextDecoder().decode(bytes))
-    } catch {
-      throw new WireError('malformed', 'info: expected JSON')
-    }
-    return parseInfo(json)
-  })
+  const json = jsonIn(bytes)
+  if (json?.format === undefined) throw elsewhere(link.server.name, 'status 200 and no info')
+  const info = fromWire(link, () => parseInfo(json))
+  link.standing.offers.set(link.server.name, info.offers)
+  return info
+}
+
+/** Undefined: it is none, or has no members. */
+function jsonIn(bytes: Uint8Array): { readonly format?: unknown } | undefined {
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes)) ?? undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** Replies that were asked for beforehand. Each is used once. */

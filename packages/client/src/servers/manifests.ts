@@ -10,7 +10,10 @@ import {
   WireError,
 } from '@keyhush/protocol'
 import { ProtocolError, TamperedError, VersionError } from '../base/errors.js'
-import { getBounded, type Link } from './transport.js'
+import { elsewhere, getBounded, type Link } from './transport.js'
+
+/** of every manifest */
+const MAGIC = 'PIRM'
 
 export interface Agreed {
   readonly manifest: Manifest
@@ -45,6 +48,8 @@ export function pathOf({ generation, epoch }: Pick<EpochInfo, 'generation' | 'ep
 /** What a server sends there. */
 export async function manifestAt(link: Link, path: string, signal: AbortSignal): Promise<Agreed> {
   const bytes = await getBounded(link, path, LONGEST_MANIFEST_BYTES, signal)
+  if (String.fromCharCode(...bytes.subarray(0, 4)) !== MAGIC)
+    throw elsewhere(link.server.name, 'status 200 and no manifest')
   return { manifest: fromWire(link, () => decodeManifest(bytes)), bytes }
 }
 

@@ -1,6 +1,7 @@
-// Which servers of a map were late, or broke off, when they were asked last. They are asked last, whatever is asked. The order follows
-// from delays alone, never from what is asked.
+// Which servers of a map were late, or broke off, when they were asked last, and what they offer. Those that were late are asked last,
+// whatever is asked. The order follows from delays alone, never from what is asked.
 
+import type { Info } from '@keyhush/protocol'
 import type { Server } from './parties.js'
 
 /** Anything of one server. */
@@ -11,6 +12,8 @@ interface OfServer {
 /** One for a map, on all its links. */
 export class Standing {
   readonly #late = new Set<string>()
+  /** by the server's name, as it said last */
+  readonly offers = new Map<string, Info['offers']>()
 
   isLate({ server }: OfServer): boolean {
     return this.#late.has(server.name)

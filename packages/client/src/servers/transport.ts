@@ -6,7 +6,14 @@ import { type ErrorReply, parseErrorReply, WireError } from '@keyhush/protocol'
 import { OVER, onAbort } from '../base/abort.js'
 import { concatenated } from '../base/bytes.js'
 import { ERROR_REPLY_BYTES, EVENTS_A_STREAM, SILENCE_MS, slowestMs } from '../base/constants.js'
-import { KeyhushError, NetworkError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
+import {
+  KeyhushError,
+  NetworkError,
+  ProtocolError,
+  RateLimitedError,
+  UsageError,
+  VersionError,
+} from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import { watchPolicy } from '../platform/policy.js'
 import type { Server, Servers } from './parties.js'
@@ -163,35 +170,40 @@ async function transfer(link: Link, request: Request, sink: Sink, outer?: AbortS
   const { name } = link.server
   const { atMost, exactly, body } = request
   const url = name + request.path
-  const reply: Reply = { received: 0, length: exactly ? atMost : (request.bytes ?? 0) }
+  const reply: Reply = { received: 0, length: exactly ? atMost : (request.bytes ?? 0), isWhole: false }
   const wait = waitFor(link, request, reply, outer)
   const policy = watchPolicy(url)
-  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined
+  let pieces: Pieces | undefined
   let whole: boolean | Promise<boolean> = false
   try {
     // 1. The request leaves, and its reply begins.
     meter.bytesUp += body?.length ?? 0
     const arriving = (async () => fetch(url, init(request, wait.signal)))()
     const response = await wait.for(arriving).catch(async error => {
-      arriving.then(late => late.body?.cancel()).catch(() => {}) // A late response is thrown away unread.
+      arriving.then(late => piecesOf(late).cancel()).catch(() => {}) // A late response is thrown away unread.
       throw error instanceof NetworkError && (await policy.refused()) ? forbidden(name, error.cause) : error
     })
+    pieces = piecesOf(response, request.lasting)
     const isAnswer = response.status === 200
     if (isAnswer) checkHead(name, request, response)
     const limit = isAnswer ? atMost : ERROR_REPLY_BYTES
     const announced = response.headers.get('content-length')
     reply.length ||= Math.min(limit, Number(announced) || 0)
+    if (pieces.isWhole) {
+      reply.isWhole = true
+      if (Number(announced) > limit) throw wrongLength(name, request, response, `more than ${limit}`)
+    }
 
     // 2. The body comes, at most `limit` bytes of it.
     const isBlob = exactly && body === undefined
     const refused: Uint8Array[] = []
-    reader = response.body?.getReader()
-    const next = async () => (reader && (await wait.for(reader.read())))?.value
+    const { read } = pieces
+    const next = async () => (await wait.for(read())).value
     for (let chunk = await next(); chunk !== undefined; chunk = await next()) {
       reply.received += chunk.length
       meter.bytesDown += chunk.length
       if (isBlob) meter.earnedMs += slowestMs(chunk.length)
-      if (reply.received > limit) throw wrongLength(name, request, `more than ${limit}`)
+      if (reply.received > limit) throw wrongLength(name, request, response, `more than ${limit}`)
       if (isAnswer) await sink(chunk)
       else refused.push(chunk)
       // Its end comes a task later. The caller need not wait for it.
@@ -207,14 +219,14 @@ async function transfer(link: Link, request: Request, sink: Sink, outer?: AbortS
 
     // 3. It is whole.
     if (!isAnswer) throw refusal(name, response, refused)
-    if (exactly && reply.received !== atMost) throw wrongLength(name, request, `${reply.received}`)
+    if (exactly && reply.received !== atMost) throw wrongLength(name, request, response, `${reply.received}`)
     if (isBlob) meter.earnedMs += SILENCE_MS
   } finally {
     wait.withdraw?.()
     policy.end()
     const end = (whole: boolean) => {
       wait.end(whole)
-      if (!whole) reader?.cancel(OVER).catch(() => {}) // Node's fetch leaves some bodies open whose signal has aborted: one stream in twenty
+      if (!whole) pieces?.cancel().catch(() => {}) // Node's fetch leaves some bodies open whose signal has aborted: one stream in twenty
     }
     // With a Content-Encoding more may come than was announced, or no end: the connection is then closed.
     if (typeof whole === 'boolean') end(whole)
@@ -227,6 +239,8 @@ interface Reply {
   received: number
   /** 0: not known */
   length: number
+  /** it comes in one piece: how much of it has come does not show */
+  isWhole: boolean
 }
 
 /** How long a reply is waited for: the server may be silent for so long, take so long for all of it, and the caller may call it off. */
@@ -246,7 +260,7 @@ function waitFor(link: Link, request: Request, reply: Reply, outer: AbortSignal 
   /** since when we wait for the server; undefined: we work on what it has sent */
   let silentSince: number | undefined = start
   /** how long it may be silent: before the first byte, and after it */
-  const silenceMs = () => (reply.received > 0 && request.silenceMs) || SILENCE_MS
+  const silenceMs = () => (reply.isWhole ? allowedMs() : (reply.received > 0 && request.silenceMs) || SILENCE_MS)
   /** how long it may take for all of the reply */
   const allowedMs = () =>
     lasting
@@ -301,15 +315,46 @@ function init(request: Request, signal: AbortSignal): RequestInit {
     credentials: 'omit',
     referrerPolicy: 'no-referrer',
     cache: 'no-store', // validators are supercookies
-    redirect: 'error', // a redirect would give one server's query to another
+    redirect: 'manual', // followed, it would give one server's query to another; edge runtimes know no 'error'
     signal,
   }
 }
 
-/** Checks a reply before its body is read. Throws ProtocolError. */
+/** What a body comes in. */
+interface Pieces {
+  /** the next piece; without a value: there is no more */
+  readonly read: () => Promise<{ readonly value?: Uint8Array | undefined }>
+  readonly cancel: () => Promise<unknown>
+  /** all of it is one piece */
+  readonly isWhole?: true
+}
+
+/** Of a web stream, of a stream of Node, or of a reply without one. Throws UsageError for what an app's `fetch` must not return. */
+function piecesOf(response: Response, lasting = false): Pieces {
+  const { body, headers } = response ?? {}
+  const reader = body?.getReader?.()
+  if (reader) return { read: () => reader.read(), cancel: () => reader.cancel(OVER) }
+  const stream = body?.[Symbol.asyncIterator]?.() as AsyncIterator<Uint8Array, undefined> | undefined
+  if (stream) return { read: () => stream.next(), cancel: async () => stream.return?.() }
+  const isReply = typeof headers?.get === 'function'
+  const cancel = async () => {}
+  if (isReply && body === null) return { read: async () => ({}), cancel }
+  if (!isReply || lasting || typeof response.arrayBuffer !== 'function') {
+    const what = lasting ? 'a Response whose body is a stream' : 'a Response with headers, and a body or arrayBuffer()'
+    throw new UsageError(`fetch: expected ${what}, got another value; pass a fetch() that returns one`)
+  }
+  let whole: Promise<ArrayBuffer> | undefined
+  const read = async () => {
+    if (whole) return {}
+    whole = response.arrayBuffer()
+    return { value: new Uint8Array(await whole) }
+  }
+  return { read, cancel, isWhole: true }
+}
+
+/** Checks a reply before its body is read. Throws ProtocolError, or NetworkError for what is no Keyhush server's. */
 function checkHead(server: string, request: Request, response: Response): void {
-  if (response.redirected)
-    throw new ProtocolError(server, 'expected an answer, got a redirect; pass the URL that it leads to')
+  if (response.redirected) throw elsewhere(server, 'a redirect')
   if (request.body === undefined) return
   // A compressed answer's length would depend on its contents (P1).
   const encoding = response.headers.get('content-encoding')
@@ -320,10 +365,14 @@ function checkHead(server: string, request: Request, response: Response): void {
     )
   // Browsers hide Content-Encoding across origins, but not Content-Length.
   const length = response.headers.get('content-length')
-  if (length !== null && length !== `${request.atMost}`) throw wrongLength(server, request, 'another Content-Length')
+  if (length !== null && length !== `${request.atMost}`)
+    throw wrongLength(server, request, response, 'another Content-Length')
 }
 
-function wrongLength(server: string, request: Request, came: string): ProtocolError {
+/** Hosts of files may call bytes what they like, so the type counts only where the length is wrong. */
+function wrongLength(server: string, request: Request, response: Response, came: string): ProtocolError | NetworkError {
+  const [, type] = /^(text\/html|application\/json)/.exec(response.headers.get('content-type') ?? '') ?? []
+  if (type !== undefined) return elsewhere(server, `status 200 and ${type}`)
   const expected = `${request.exactly ? '' : 'at most '}${request.atMost}`
   return new ProtocolError(server, `expected ${expected} bytes in reply, got ${came}; does a proxy change replies?`)
 }
@@ -332,6 +381,16 @@ function unreachable(server: string, cause: unknown, begun: boolean): NetworkErr
   const page = "refuses this origin (CORS), or is not in connect-src of the page's content security policy"
   const message = `expected an answer, got none: the server is unreachable, broke off, redirects elsewhere, ${page}; call again later`
   return new NetworkError(server, message, { cause, begun })
+}
+
+/** The error for a reply of something else: of a captive portal, of a proxy or tunnel on the way, or of another site. */
+export function elsewhere(
+  server: string,
+  came: string,
+  facts: ConstructorParameters<typeof NetworkError>[2] = { begun: true },
+): NetworkError {
+  const message = `expected a reply, got ${came} of something else than a Keyhush server; call again later, and check the URL if it lasts`
+  return new NetworkError(server, message, facts)
 }
 
 function forbidden(server: string, cause: unknown): NetworkError {
@@ -346,8 +405,15 @@ function refusal(server: string, response: Response, body: readonly Uint8Array[]
   const retryAfterMs = retryAfter(response.headers.get('retry-after'))
   if (status === 429) return new RateLimitedError(server, retryAfterMs)
   const reply = errorReply(body)
-  const came = reply === undefined ? `status ${status}` : `status ${status} (${reply.code})`
-  if (reply?.code === 'epoch_unknown') {
+  if (reply === undefined) {
+    const isRedirect = response.type === 'opaqueredirect' || (status >= 300 && status < 400)
+    const came = isRedirect ? 'a redirect' : `status ${status}`
+    // Whatever stands before a server has words of its own for what is not there.
+    const refusal = status === 404 ? 'not_found' : undefined
+    return elsewhere(server, came, { begun: status < 500, refusal, retryAfterMs })
+  }
+  const { code: refusal } = reply
+  if (refusal === 'epoch_unknown') {
     const { generation, epoch } = reply
     const newest = generation === undefined || epoch === undefined ? undefined : { generation, epoch }
     return new VersionError(
@@ -356,17 +422,13 @@ function refusal(server: string, response: Response, body: readonly Uint8Array[]
       { newest, retryable: true },
     )
   }
-  const refusal = reply?.code ?? (status === 404 ? 'not_found' : undefined) // a host of files says it in its own way
-  if (status >= 500) {
-    const message = `expected status 200, got ${came}; try again later`
-    return new NetworkError(server, message, { refusal, retryAfterMs })
-  }
+  const came = `expected status 200, got status ${status} (${refusal})`
+  if (status >= 500) return new NetworkError(server, `${came}; try again later`, { refusal, retryAfterMs })
   // Paths are the only words of a server that are repeated: they have a strict form.
-  const advice =
-    reply?.databases === undefined || reply.databases.length === 0
-      ? 'is this the URL of a Keyhush server?'
-      : `this server has databases at ${reply.databases.join(', ')}: is the path of the URL right?`
-  return new ProtocolError(server, `expected status 200, got ${came}; ${advice}`, { refusal })
+  const advice = reply.databases?.length
+    ? `this server has databases at ${reply.databases.join(', ')}: is the path of the URL right?`
+    : 'is this the URL of a Keyhush server?'
+  return new ProtocolError(server, `${came}; ${advice}`, { refusal })
 }
 
 function errorReply(body: readonly Uint8Array[]): ErrorReply | undefined {

@@ -2,7 +2,7 @@
 
 import { blake3 as hash } from '@noble/hashes/blake3.js'
 
-const UTF8 = new TextEncoder()
+const utf8 = (text: string) => new TextEncoder().encode(text)
 
 const FINGERPRINT = 'keyhush 2026-11 key fingerprint v1'
 const LEAF = 'keyhush 2026-11 merkle leaf v1'
@@ -23,14 +23,14 @@ export function hasher(): { update(bytes: Uint8Array): unknown; digest(): Uint8A
 }
 
 export function fingerprint(key: Uint8Array): Uint8Array {
-  return hash(key, { context: UTF8.encode(FINGERPRINT), dkLen: FINGERPRINT_BYTES })
+  return hash(key, { context: utf8(FINGERPRINT), dkLen: FINGERPRINT_BYTES })
 }
 
 /** A hash with a key that is derived from a context when it is first needed. */
 function keyed(context: string): (bytes: Uint8Array) => Uint8Array {
   let key: Uint8Array | undefined
   return bytes => {
-    key ??= hash(new Uint8Array(), { context: UTF8.encode(context) })
+    key ??= hash(new Uint8Array(), { context: utf8(context) })
     return hash(bytes, { key })
   }
 }

@@ -67,8 +67,7 @@ function sizesOf(
   return { answerBytes, maxQueries }
 }
 
-const UTF8 = new TextEncoder()
-const HEDGE = UTF8.encode('keyhush 2026-11 instant entropy v1')
+const HEDGE = 'keyhush 2026-11 instant entropy v1'
 
 /**
  * Entropy that depends on the question, the epoch and who is asked. Two clones of a virtual machine may have the same random bytes: shares
@@ -83,7 +82,9 @@ function hedged(
   indices: Uint32Array,
 ): Uint8Array {
   const numbers = Uint32Array.of(generation, epoch, of === 'records' ? 0 : 1, ...indices)
-  const parts = [HEDGE, random, databaseId, new Uint8Array(numbers.buffer), UTF8.encode(JSON.stringify(servers))]
+  const utf8 = (text: string) => new TextEncoder().encode(text)
+  const words = new Uint8Array(numbers.buffer)
+  const parts = [utf8(HEDGE), random, databaseId, words, utf8(JSON.stringify(servers))]
   const bytes = concatenated(parts)
   const entropy = inCore(core, () => core.blake3(bytes))
   random.fill(0)
