@@ -40,6 +40,8 @@ export function followers(folder) {
   const crates = filesCalled(folder, 'Cargo.toml').filter(path => !path.startsWith('tools/'))
   const read = path => readFileSync(join(folder, path), 'utf8')
   for (const path of crates) texts.set(path, read(path).replace(/^version = ".*"$/m, `version = "${version}"`))
+  const constant = 'server/src/base/version.ts'
+  texts.set(constant, read(constant).replace(/VERSION = '.*'/, `VERSION = '${version}'`))
   const names = crates.map(path => /^name = "(.*)"$/m.exec(read(path))?.[1]).filter(name => name !== undefined)
   const ours = new RegExp(`^(name = "(?:${names.join('|')})"\nversion = )".*"$`, 'gm')
   for (const path of filesCalled(folder, 'Cargo.lock').filter(path => !path.startsWith('tools/'))) {

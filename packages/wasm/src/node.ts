@@ -11,7 +11,13 @@ export { oneServerPlan } from './one-server-costs.js'
 let kernels: Promise<WebAssembly.Module> | undefined
 
 async function compiled(name: string): Promise<WebAssembly.Module> {
-  return WebAssembly.compile(await readFile(new URL(`../generated/${name}`, import.meta.url)))
+  const file = new URL(`../generated/${name}`, import.meta.url)
+  const bytes = await readFile(file).catch(cause => {
+    if (cause.code !== 'ENOENT') throw cause
+    const remedy = 'if your app is bundled into one file, leave the packages out of it (esbuild: --packages=external)'
+    throw new Error(`expected ${name} in the package @keyhush/wasm, got no file at ${file}; ${remedy}`, { cause })
+  })
+  return WebAssembly.compile(bytes)
 }
 
 const instance = serverInstance(() => (kernels ??= compiled('worker.wasm')))

@@ -1,9 +1,5 @@
 // This software's name and version, as `/v1/info` and `--version` give it.
 
-import { readFileSync } from 'node:fs'
-
-const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-const { version }: { version: string } = JSON.parse(manifest)
-
-export const VERSION = version
-export const SOFTWARE = `keyhush/${version}`
+/** The root's package.json has it, and `npm run release` writes it here: an app may be bundled, without that file. */
+export const VERSION = '0.1.0'
+export const SOFTWARE = `keyhush/${VERSION}`
