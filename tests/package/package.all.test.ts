@@ -404,7 +404,7 @@ test('the commands of the README and of Going to production run word for word an
   const paste = /^import [\s\S]*?^}\)\n/m.exec(developing.printed)![0]
   await writeFile(join(app, 'app.mjs'), paste + program)
   const printed = await run(app, 'node', 'app.mjs')
-  expect(printed).toContain('river\nfalse\n[\n  Uint8Array(5)')
+  expect(printed).toBe("river\nfalse\n[ 'shore', undefined ]\n")
 
   const ports = [await freePort(), await freePort()]
   const withPorts = (text: string) => text.replaceAll('8801', `${ports[0]}`).replaceAll('8802', `${ports[1]}`)
