@@ -515,10 +515,10 @@ test.each<[string, bundle: (entry: string, outFolder: string) => Promise<unknown
 test('a server in one file says what its bundler has to leave out', async () => {
   const entry = join(app, 'one-file.js')
   await writeFile(entry, `import { loadDataset } from '@keyhush/server'\nawait loadDataset('animals')\n`)
-  const bundled = { bundle: true, platform: 'node', format: 'esm', external: ['lmdb', 'fs-native-extensions'] } as const
+  const external = ['lmdb', 'fs-native-extensions']
   const banner = { js: `import { createRequire } from 'module'; const require = createRequire(import.meta.url);` }
   const outfile = join(app, 'one-file/server.js')
-  await esbuild({ entryPoints: [entry], outfile, ...bundled, banner, logLevel: 'error' })
+  await esbuild({ entryPoints: [entry], outfile, bundle: true, platform: 'node', format: 'esm', external, banner })
   const failed = await run(app, process.execPath, outfile).catch(error => error as Error)
   expect(String(failed)).toMatch(/expected core_bg\.wasm in the package @keyhush\/wasm, .*leave the packages out of it/)
 })
