@@ -89,6 +89,14 @@ describe('with nothing stored', () => {
     expect(count(w.network, INSTANT_PATH)).toBe(asked)
   })
 
+  test('the map says where its state will be, from open() on', async () => {
+    const w = world()
+    const map = await openedBy(w.life())
+    const before = [map.mode, map.storage]
+    await map.prepare()
+    expect([before, map.mode, map.storage]).toEqual([['instant', 'best-effort'], 'full', before[1]])
+  })
+
   test('what is looked up, and what an app gives up, does not show in when and what is asked', async () => {
     const views = await Promise.all(
       [upTo(20), Array<number>(20).fill(3)].map(async (indices, turn) => {

@@ -76,7 +76,8 @@ describe('both servers are away', () => {
       cut(world.network)
       const { life, map } = await world.opened({ ...options, mode })
       expect([map.mode, map.size, map.condemned]).toEqual([made, world.database.manifest.records, undefined])
-      expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
+      const what = made === 'local' ? 'copy' : 'hint'
+      expect(life.events).toEqual([{ type: 'resumed', what, pending: false }])
       if (made === 'local') await world.checkValues(map)
       else {
         // The fence is asked first, of the server that keeps it, and alone.

@@ -31,13 +31,15 @@ describe.each<[string, typeof WebAssembly | undefined, string]>([
     const { network, database } = keyed()
     const harness = new Harness(network, 1, { loadCore })
     vi.stubGlobal('WebAssembly', wasm)
-    const map = await harness.open({ servers, mode })
+    const events: string[] = []
+    const map = await harness.open({ servers, mode, onEvent: ({ type }) => void events.push(type) })
     for (const [i, name] of NAMES.slice(0, 5).entries()) {
       expect(await harness.drive(map.get(name))).toEqual(database.contents.values[i])
       await rest() // what is made behind would be made
     }
     expect(await harness.drive(map.getMany(['absent', NAMES[7]!]))).toEqual([undefined, database.contents.values[7]])
     expect([map.mode, map.stats.core]).toEqual(['instant', 'script'])
+    expect(events.filter(type => type !== 'storage')).toEqual(reason === 'policy' ? ['without-webassembly'] : [])
     expect(network.seen.some(({ path }) => path.startsWith('/v1/blobs/'))).toBe(false)
   })
 

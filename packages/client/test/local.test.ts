@@ -129,7 +129,7 @@ describe('stored', () => {
     w.network.both(isDown)
     const { life: next, map: offline } = await w.opened({ mode: 'auto' })
     expect(offline.mode).toBe('local')
-    expect(next.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
+    expect(next.events).toEqual([{ type: 'resumed', what: 'copy', pending: false }])
     await checkSome(w, offline, living.newest)
     living.publish(someEdits(2))
     expect((await next.failure(offline.sync())).code).toBe('network')

@@ -1,8 +1,10 @@
 // What is said where the WebAssembly core does not start: what is to be done about it, and nothing that is not so.
 
 import { afterEach, expect, test, vi } from 'vitest'
-import { estimate, open } from '../src/index.js'
+import { estimate, open, type UnsupportedError } from '../src/index.js'
+import { loadPart } from '../src/platform/parts.js'
 import { startCore } from '../src/platform/starting.js'
+import { openWith } from '../src/testing.js'
 import { keyed, NAMES, openedOn } from './support/harness.js'
 import { A, B } from './support/network.js'
 import './support/no-webassembly.js'
@@ -91,4 +93,21 @@ test.each(['full', 'instant'] as const)('without AbortSignal.any, mode %s works'
   const { harness, map } = await openedOn(keyed(), { mode })
   expect(await harness.drive(map.has(NAMES[3]!))).toBe(true)
   await harness.drive(map.reset())
+})
+
+test('code that does not arrive is one error, which may be tried again and says both causes', async () => {
+  const cause = new TypeError('Failed to fetch dynamically imported module')
+  const fail = () => Promise.reject(cause)
+  const { harness } = await openedOn(keyed())
+  const openStore = () => loadPart(fail)
+  const opened = (storage: 'required' | 'preferred' | 'memory') =>
+    openWith({ ...harness.environment, openStore }, { servers: [A, B], mode: 'full', storage })
+  const errors = [failingWith(cause), loadPart(fail), ...(['required', 'preferred', 'memory'] as const).map(opened)]
+  for (const failing of errors) {
+    const error = await harness.drive(failing.then(String, (error: UnsupportedError) => error))
+    expect(error).toMatchObject({ code: 'unsupported', reason: 'module', retryable: true, cause })
+    expect((error as UnsupportedError).message).toMatch(
+      /the device is offline, or the app was deployed anew; call again/,
+    )
+  }
 })

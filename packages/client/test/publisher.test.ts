@@ -625,12 +625,24 @@ describe('expiry', () => {
     },
   )
 
+  test('an epoch that another key has signed: the error begins that key', () => {
+    const signing = new Signing(publisherKey, { clock: new ManualClock(), subtle: undefined, pause })
+    const shown = { generation: 1, epoch: 3, manifest: '00'.repeat(32) }
+    const by = (publicKey: string, epoch: number) => ({ publicKey, generation: 1, epoch, signature: '00'.repeat(64) })
+    const other = 'c0ffee99'.repeat(8)
+    expect(signing.unsigned(shown, [by(publisherKey, 3), by(other, 3)]).message).toContain(
+      'got one under another key, c0ffee99…',
+    )
+    expect(signing.unsigned(shown, [by(publisherKey, 3), by(other, 2)]).message).toContain('got none that is valid')
+  })
+
   test('servers that show an older epoch: one that has expired is called that, any other a step back', () => {
     const clock = { ...new ManualClock(), date: () => NOW * 1000 }
     const signing = new Signing(publisherKey, { clock, subtle: undefined, pause })
     const [seen, older] = [2, 1].map(epoch => ({ databaseId: new Uint8Array(16), epoch })) as [EpochId, EpochId]
     const succession = (expires: number) => () => signing.checkSuccession({ ...seen, expires }, older)
     expect(succession(NOW)).toThrow(/expected an epoch that has not expired, got 2/)
+    expect(succession(NOW)).toThrow(`this device's date is ${new Date(NOW * 1000).toISOString()}`)
     for (const expires of [0, NOW + DAY]) expect(succession(expires)).toThrow(/gone back/)
   })
 

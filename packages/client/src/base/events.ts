@@ -65,8 +65,10 @@ export type MapEvent =
   | { readonly type: 'mode'; readonly mode: Mode | undefined }
   /** A call has waited for these servers for two seconds. It comes once a call, and only to listeners of the map that was called. */
   | { readonly type: 'slow'; readonly servers: readonly string[] }
-  /** Stored state is used: an unfinished download, or a whole hint. `pending`: the map has to finish a lookup first. */
-  | { readonly type: 'resumed'; readonly what: 'download' | 'hint'; readonly pending: boolean }
+  /** Stored state is used: an unfinished download, a whole hint, or a copy of the database. `pending`: the map has to finish a lookup first. */
+  | { readonly type: 'resumed'; readonly what: 'download' | 'hint' | 'copy'; readonly pending: boolean }
+  /** The page's content security policy refuses WebAssembly: JavaScript answers, more slowly. Add `'wasm-unsafe-eval'` to its script-src. */
+  | { readonly type: 'without-webassembly' }
   /**
    * The server's rollback fence does not know the new hint, so a restored copy of the state is not detected. `none`: the server has no
    * fence. `full`: the fence has no room. `away`: it did not answer, and another server's does. `map.stats.fenced` stays false until
@@ -96,6 +98,7 @@ const TYPES: Record<MapEvent['type'], true> = {
   mode: true,
   slow: true,
   resumed: true,
+  'without-webassembly': true,
   unfenced: true,
   condemned: true,
   storage: true,

@@ -2,8 +2,9 @@
 
 import type { Build, Core, Cores } from '@keyhush/wasm/client'
 import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
+import type { OnEvent } from '../base/events.js'
 import type { Environment } from './environment.js'
-import { loadPart } from './parts.js'
+import { loadPart, NOT_LOADED } from './parts.js'
 
 /** The running core. To start it is a task by itself. Throws UnsupportedError. */
 export async function startCore<B extends Build>(
@@ -20,18 +21,20 @@ export async function startEither(
   environment: Pick<Environment, 'loadCore' | 'pause'>,
   build: Build,
   script: () => Promise<Core>,
+  announce: OnEvent,
 ): Promise<Core> {
   try {
     if (hasModules()) return await startCore(environment, build)
   } catch (error) {
     if ((error as UnsupportedError).reason !== 'policy') throw error
+    announce({ type: 'without-webassembly' })
   }
   return await loadPart(script)
 }
 
 /** For instant lookups. The core in JavaScript is a file of its own for the few that need it. */
-export function startInstant(environment: Pick<Environment, 'loadCore' | 'pause'>): Promise<Core> {
-  return startEither(environment, 'instant', async () => (await import('@keyhush/wasm/script')).scriptCore)
+export function startInstant(environment: Pick<Environment, 'loadCore' | 'pause'>, announce: OnEvent): Promise<Core> {
+  return startEither(environment, 'instant', async () => (await import('@keyhush/wasm/script')).scriptCore, announce)
 }
 
 /** Asked before a module is downloaded. (A policy shows only when it is compiled.) */
@@ -49,7 +52,7 @@ async function started<T>(load: () => Promise<T>): Promise<T> {
     return await load()
   } catch (cause) {
     const reason = reasonOf(cause)
-    throw new UnsupportedError(reason, MESSAGES[reason], { cause })
+    throw new UnsupportedError(reason, MESSAGES[reason], { cause, retryable: reason === 'module' })
   }
 }
 
@@ -66,7 +69,7 @@ const MESSAGES = {
   memory: 'expected memory for the WebAssembly core, got none; close other pages',
   policy:
     "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src, or use 'instant' with two servers",
-  module: 'expected the WebAssembly core, got the failure in `cause`; if your bundler left it out, pass open({ wasm })',
+  module: `${NOT_LOADED}, or pass open({ wasm })`,
 } as const satisfies Partial<Record<UnsupportedReason, string>>
 
 /** The smallest module with an instruction of SIMD. */

@@ -37,10 +37,17 @@ export class Signing {
     this.#pause = pause
   }
 
-  /** The error of servers that show no epoch that is signed under this key and has not expired. `newest`: what they show. */
-  unsigned(newest: EpochInfo | undefined): SignatureError {
+  /** The error of servers that show no epoch that is signed under this key and has not expired. `newest`: what they show; `signatures`: theirs. */
+  unsigned(newest: EpochInfo | undefined, signatures: readonly SignatureInfo[]): SignatureError {
     const of = newest === undefined ? 'an epoch' : `generation ${newest.generation}, epoch ${newest.epoch}`
     const wanted = `a signature under the key ${this.key.slice(0, 8)}… over ${of}, or over the epoch before`
+    const other = signatures.find(({ epoch, publicKey }) => epoch === newest?.epoch && publicKey !== this.key)
+    if (other !== undefined) {
+      const came = `one under another key, ${other.publicKey.slice(0, 8)}…`
+      return new SignatureError(
+        `expected ${wanted}, got ${came}; ask the publisher, and not these servers, for the right key`,
+      )
+    }
     return new SignatureError(
       `expected ${wanted}, got none that is valid; ask the publisher to sign it, and do not use this database until then`,
     )
@@ -60,8 +67,9 @@ export class Signing {
     if (!this.hasExpired(manifest)) return
     const { expires, epoch } = manifest
     const since = new Date(Math.min(expires * 1000, LAST_DATE)).toISOString()
+    const now = new Date(this.#clock.date()).toISOString()
     throw new SignatureError(
-      `expected an epoch that has not expired, got ${epoch}, expired at ${since}; ask the publisher to sign a newer one`,
+      `expected an epoch that has not expired, got ${epoch}, expired at ${since}, and this device's date is ${now}; correct the date, or ask the publisher to sign a newer one`,
     )
   }
 

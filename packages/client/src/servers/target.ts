@@ -219,7 +219,10 @@ class Look {
       if (signed !== undefined && this.#isGood(signing, signed)) return signed
       refused ??= signed
     }
-    if (refused === undefined) throw signing.unsigned(this.#shown.sort(newestFirst)[0])
+    if (refused === undefined) {
+      const signatures = this.#views.flatMap(({ info }) => info.signatures)
+      throw signing.unsigned(this.#shown.sort(newestFirst)[0], signatures)
+    }
     signing.checkExpiry(refused.manifest)
     return refused // of another database
   }

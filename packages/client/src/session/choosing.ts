@@ -129,8 +129,10 @@ export class ChoosingSession implements Session {
     return this.#now.condemned
   }
 
+  /** where the state is, or will be */
   get storage(): StorageKind {
-    return this.#now.storage
+    const phase = this.#phase
+    return phase.is === 'without' && !this.#isScript ? phase.next.storage : phase.now.storage
   }
 
   get stats(): Stats {

@@ -53,10 +53,10 @@ export async function oneServerSession(
   parts: Omit<StatelessParts, 'core'>,
   greeting: Greeting,
 ): Promise<StatelessSession> {
-  const { environment } = parts
+  const { announce, environment } = parts
   const opening = Shown.open(parts)
   try {
-    const [core, scheme] = await Promise.all([startInstant(environment), startOneServer(environment)])
+    const [core, scheme] = await Promise.all([startInstant(environment, announce), startOneServer(environment)])
     const shown = await opening
     const shared = {
       onShown: (at: EpochId) => shown?.note(at),

@@ -78,7 +78,7 @@ async function sessionOf(
   { push, known, loadKeeping, loadLocalCore, ...given }: SessionParts,
   signal: AbortSignal,
 ): Promise<UnbegunSession> {
-  const { environment, mode, apart, servers, stats } = given
+  const { announce, environment, mode, apart, servers, stats } = given
   const scheme = known.get(mode)
   await environment.pause() // whoever calls open() may be a script that the page has just loaded, which is a long task by itself
   signal.throwIfAborted()
@@ -86,16 +86,16 @@ async function sessionOf(
   if (scheme?.kind === 'stateless') {
     const greeting = greet(linksOf(servers, environment, stats.standing, stats.offline), environment, signal) // while the core is loaded
     if (apart === 1) return await (await loadPart(given.loadOneServer!)).oneServerSession(given, greeting)
-    const core = await startInstant(environment)
+    const core = await startInstant(environment, announce)
     signal.throwIfAborted()
     return new StatelessSession(complete(core), scheme, {}, greeting)
   }
   const answersFirst = mode === 'auto' && firstScheme(known) !== undefined
   const build = buildFor(mode, apart, known)
   const start = () => {
-    if (answersFirst) return startInstant(environment)
+    if (answersFirst) return startInstant(environment, announce)
     const script = mode === LOCAL.name ? loadLocalCore : undefined
-    return script === undefined ? startCore(environment, build) : startEither(environment, build, script)
+    return script === undefined ? startCore(environment, build) : startEither(environment, build, script, announce)
   }
   const [core, keep] = await Promise.all([start(), loadPart(loadKeeping)])
   signal.throwIfAborted()

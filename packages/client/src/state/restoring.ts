@@ -116,10 +116,11 @@ async function recover(machine: Machine, head: StateHead, watch: Watch): Promise
   if (!machine.durable || scheme === undefined) return await beginInstead('unreadable')
 
   try {
-    const readable = (what: 'download' | 'hint') => announce({ type: 'resumed', what, pending: pending !== undefined })
+    const readable = (what: 'download' | 'hint' | 'copy') =>
+      announce({ type: 'resumed', what, pending: pending !== undefined })
     if (head.stage === 'partial') return await resume(machine, scheme, head, watch, () => readable('download'))
     const hint = await reopen(machine, scheme, head)
-    readable('hint')
+    readable(scheme.parties.length === 0 ? 'copy' : 'hint')
     return hint
   } catch (error) {
     if (error instanceof UnsuitedError) {

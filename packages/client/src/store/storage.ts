@@ -1,6 +1,6 @@
 // Where a map keeps its state: what the app prefers, what the platform has, and what happens if they differ.
 
-import { StorageError, UsageError } from '../base/errors.js'
+import { StorageError, UnsupportedError, UsageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
 import type { Identity } from './identity.js'
 import {
@@ -76,7 +76,7 @@ export async function openStorage(
     discarded = (await opened.discardOthers?.()) === true
   } catch (cause) {
     await opened?.store.close().catch(() => {})
-    if (cause instanceof UsageError) throw cause // the app can mend it
+    if (cause instanceof UsageError || cause instanceof UnsupportedError) throw cause // the app can mend it, or code did not arrive
     if (preference === 'required') {
       const why = cause instanceof Error ? `: ${cause.message}` : ''
       throw new StorageError(`expected durable storage, which is required, got none${why}. ${PREFERRED}`, { cause })
@@ -99,6 +99,7 @@ export async function openInMemory(
   identity: Identity,
 ): Promise<OpenedStore> {
   return await openStore(identity, 'memory').catch((cause: unknown) => {
+    if (cause instanceof UnsupportedError) throw cause
     throw new StorageError('expected a store in memory, got the failure in `cause`; please report it', { cause })
   })
 }
