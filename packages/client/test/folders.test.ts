@@ -5,7 +5,9 @@ import { encodeEvent, type Info, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, test } from 'vitest'
 import { sampled } from '../../../tests/support/thorough.js'
-import type { Environment, OpenWithOptions } from '../src/testing.js'
+import { single } from '../src/scheme/single/single.js'
+import { tapir } from '../src/scheme/tapir/tapir.js'
+import { type Environment, type OpenWithOptions, openWith } from '../src/testing.js'
 import { rest, until } from './support/clock.js'
 import type { Database } from './support/database.js'
 import { laidOutAnew } from './support/epochs.js'
@@ -235,7 +237,7 @@ describe('files of different ages', () => {
     return files
   }
 
-  test.each(sampled(all))('a new map: info $info, manifest $manifest, manifests $manifests', async ages => {
+  test.each(sampled(all, 6))('a new map: info $info, manifest $manifest, manifests $manifests', async ages => {
     const host = new Host(mixed(ages))
     const harness = new Harness(host.network)
     const failed = await harness.drive(
@@ -259,7 +261,7 @@ describe('files of different ages', () => {
     }
   })
 
-  test.each(sampled(all))('a map at epoch 3: info $info, manifest $manifest, manifests $manifests', async ages => {
+  test.each(sampled(all, 6))('a map at epoch 3: info $info, manifest $manifest, manifests $manifests', async ages => {
     const host = new Host(at(3))
     const { map, drive, check } = await opened(host, { push: false })
     host.files = mixed(ages)
@@ -275,6 +277,19 @@ describe('files of different ages', () => {
     host.files = at(6)
     await drive(map.sync())
     await check(6)
+  })
+
+  test('a chain that is older than the rest keeps a map at its epoch, and nothing is downloaded anew', async () => {
+    const host = new Host(at(3))
+    const { harness, map, drive, check } = await opened(host, { push: false })
+    const before = host.network.seen.length
+    host.files = mixed({ manifests: 4 })
+    expect(await harness.failure(map.sync())).toMatchObject({ name: 'VersionError', server: A, retryable: true })
+    await check(3)
+    host.files = at(6)
+    await drive(map.sync())
+    await check(6)
+    for (const path of host.asked(before)) expect(partitionsOf(EPOCHS[5]!)).not.toContain(path)
   })
 
   test('an info that is too old is asked for at a URL that caches do not know', async () => {
@@ -351,6 +366,17 @@ describe('what a folder offers', () => {
     await drive(map.sync())
     await check(4)
     expect(network.seen.filter(({ method }) => method !== 'GET')).toEqual([])
+  })
+
+  test.each([
+    ['one folder', ONE, single],
+    ['two', { ...ONE, ...two }, tapir],
+  ] as const)('also of a list that is best not kept whole: %s', async (_, options, scheme) => {
+    const harness = new Harness(new Host(at(4)).network)
+    const opening = openWith(harness.environment, options, undefined, undefined, () => scheme)
+    const map = await harness.drive(opening)
+    harness.left.push(map)
+    expect(map.mode).toBe('local')
   })
 
   test('in mode auto an app has its say over a large download', async () => {
