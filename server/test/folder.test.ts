@@ -208,6 +208,21 @@ test('a copy that is lost begins from what the host serves', async () => {
   expect(await value('one')).toBe('z')
 })
 
+test('a value that has no room: the line that it names builds the next generation, which another store publishes', async () => {
+  const { publish, begun, path, value } = await rig()
+  expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0 })
+  const long = 'x'.repeat(30)
+  await writeFile(path('new.csv'), `key,value\none,${long}\n`)
+  const refused = await publish(undefined, '--list', path('new.csv'), ...WEEK)
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('another --store') })
+  const build = /`keyhush (build [^`]*)`/.exec(refused.stderr)![1]!
+  const next = build.replace('--out next', `--out ${path('next')}`).split(' ')
+  expect(await keyhush(...next, '--record', path('key.record'))).toMatchObject({ code: 0 })
+  const anew = ['--folder', path('www'), '--store', path('another'), '--key', path('key'), '--dataset', path('next')]
+  expect(await keyhush('publish', ...anew, ...WEEK)).toMatchObject({ code: 0 })
+  expect(await value('one')).toBe(long)
+})
+
 test('lists stay as long as their manifests; other blobs for two epochs, and a day', async () => {
   const { publish, begun, path, www } = await rig()
   const blobs = async () => new Set(await readdir(path('www/v1/blobs')))

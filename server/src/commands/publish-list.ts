@@ -1,5 +1,6 @@
 // `keyhush publish --list`: what it takes, and what it prints.
 
+import { join } from 'node:path'
 import { PublishError } from '../base/errors.js'
 import type { Format } from '../dataset/ingest/index.js'
 import type { ValueEncoding } from '../dataset/ingest/values.js'
@@ -15,6 +16,7 @@ export interface ListArguments {
   readonly valueEncoding?: ValueEncoding
   readonly allowDeletes?: number
   readonly dryRun?: boolean
+  readonly folder?: string
 }
 
 /** `batch`: a file of operations. Throws PublishError for options that do not go together. */
@@ -39,7 +41,7 @@ export function checkListOptions(
 export async function publishNewList(
   data: string,
   common: PublishOptions,
-  { format, valueEncoding, allowDeletes, dryRun }: ListArguments,
+  { format, valueEncoding, allowDeletes, dryRun, folder }: ListArguments,
   onWork: () => void,
 ) {
   const summary = await withProgress(draw => {
@@ -47,7 +49,8 @@ export async function publishNewList(
       onWork()
       draw(progress)
     }
-    return publishList({ ...common, data, format, valueEncoding, allowDeletes, dryRun, onProgress })
+    const manifestFile = folder && join(folder, 'v1/manifest')
+    return publishList({ ...common, data, format, valueEncoding, allowDeletes, dryRun, manifestFile, onProgress })
   })
   const { adds, edits, deletes, batches, bytes, published, downloads, isRefused } = summary
   const changes: Printed = batches === 0 ? { changes: 'no changes' } : { adds, edits, deletes }

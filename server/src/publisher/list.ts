@@ -32,6 +32,8 @@ export interface PublishListOptions
   readonly allowDeletes?: number | undefined
   /** only say what would be done: nothing is sent, signed or written; default: false */
   readonly dryRun?: boolean | undefined
+  /** of a folder in the place of servers: its file with the newest manifest, for messages */
+  readonly manifestFile?: string | undefined
   /** most bytes of operations in a batch; default: as many as servers take */
   readonly batchBytes?: number | undefined
 }
@@ -136,8 +138,8 @@ function deletesOf({ deletes }: Difference): number {
 }
 
 /** Throws a BuildError or PublishError if no batch can bring the list what the file has. */
-function checkFits({ manifest, servers }: NewestEpoch, rows: KeyedRecords, options: PublishListOptions): void {
-  const { data, format, valueEncoding } = options
+function checkFits({ manifest }: NewestEpoch, rows: KeyedRecords, options: PublishListOptions): void {
+  const { data, format, valueEncoding, manifestFile } = options
   if (!manifest.keyed) {
     throw new PublishError(
       `${data}: expected a list with keys at the servers, got records without; publish a batch of operations by index`,
@@ -150,16 +152,19 @@ function checkFits({ manifest, servers }: NewestEpoch, rows: KeyedRecords, optio
   const { valueBytes, variable } = manifest
   const proofs = builtFor(manifest)
   const choices = [
-    `--out next --succeeds manifest.bin --max-value-bytes ${longest}`,
+    `--out next --succeeds ${manifestFile ?? 'manifest.bin'} --max-value-bytes ${longest}`,
     ...(format === undefined ? [] : [`--format ${format}`]),
     ...(valueEncoding === undefined ? [] : [`--value-encoding ${valueEncoding}`]),
     ...(proofs === 'merkle' ? [] : [`--proofs ${proofs}`]),
   ]
   const fit = variable ? `at most ${valueBytes} bytes` : `exactly ${valueBytes} bytes, as all values of the list have`
+  const build = `\`keyhush build ${data} ${choices.join(' ')}\` with your other options`
+  const remedy =
+    manifestFile === undefined
+      ? `all operators build: \`curl -o manifest.bin ${options.servers[0]}/v1/manifest\`, then ${build}`
+      : `you build: ${build}; then publish with \`--dataset next\` and another --store`
   throw new BuildError(
-    `expected a value of ${fit}, got ${valueIn(rows, row).length}. Nothing was sent. Other lengths need a generation that ` +
-      `all operators build: \`curl -o manifest.bin ${servers.at(-1)!.url}/v1/manifest\`, then ` +
-      `\`keyhush build ${data} ${choices.join(' ')}\` with your other options`,
+    `expected a value of ${fit}, got ${valueIn(rows, row).length}. Nothing was sent. Other lengths need a generation that ${remedy}`,
     data,
     rows.lines[row],
   )
