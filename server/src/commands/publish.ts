@@ -163,11 +163,11 @@ export async function openOwnCopy(
     )
   }
   if (store === undefined) {
-    const option = servers.length === 0 ? '--folder' : '--servers'
-    const where = servers.length === 0 ? 'a folder' : 'one server'
+    const option =
+      servers.length === 0 ? '--folder: expected --store with a folder' : '--servers: expected --store with one server'
     throw new PublishError(
-      `${option}: expected --store with ${where}, got none; only your own copy can check what became of a batch. Give ` +
-        '--store a directory for that copy, and the first time --dataset with the dataset that you built',
+      `${option}, got none; only your own copy can check what became of a batch. Give --store a directory for that copy, and the ` +
+        'first time --dataset with the dataset that you built',
     )
   }
   const updatable = await openStore(store, dataset, { oneServer: false })
