@@ -15,19 +15,37 @@ const cellsOf = async (...args: string[]) =>
 
 const small = ['--records', '1000', '--value-bytes', '30']
 
+const large = ['--records', '1000000', '--value-bytes', '32']
+
 test('it begins with the layout and what servers need, and ends with a recommendation', async () => {
-  const { stdout, stderr } = await plan('--records', '1000000', '--value-bytes', '32')
+  const { stdout, stderr } = await plan(...large, '--lookups-per-day', '100')
   expect(stderr).toBe('')
   const lines = stdout.split('\n')
   expect(lines[0]).toBe('1000000 keyless records of 32 bytes: 16 partitions of 62500')
   expect(lines[1]).toBe('Memory of a server: 96.3 MB, or 32.3 MB with --proofs tags, and 200 MB for the process')
   expect(lines).toContain('Recommended: full, tags.')
-  expect(lines.at(-2)).toMatch(/^A day moves 25\.0 kB with tags and would move 353 kB with proofs\./)
+  expect(lines.at(-2)).toMatch(
+    /^A download of 32\.0 MB pays after \d+ lookups: \d+ days of 100 in one map\. A day moves 125 kB with tags and would move /,
+  )
 })
 
-test('it recommends nothing for mode full where that mode is not available', async () => {
-  for (const servers of ['1', '3'])
-    expect((await plan(...small, '--servers', servers)).stdout).not.toContain('Recommended')
+test('it recommends what a map chooses: by size, lookups a day and operators', async () => {
+  const recommended = async (...args: string[]) => /^Recommended: (.*)\.$/m.exec((await plan(...args)).stdout)?.[1]
+  expect(await recommended(...small)).toBe('local')
+  expect(await recommended(...small, '--lookups-per-day', '0')).toBe('instant')
+  expect(await recommended(...large, '--lookups-per-day', '2')).toBe('instant')
+  expect(await recommended('--records', '4500000', '--value-bytes', '0', '--keyed')).toBe('instant')
+  expect(await recommended(...large, '--lookups-per-day', '100', '--memory', '6')).toBe('full, merkle')
+  expect(await recommended(...small, '--servers', '1')).toBe('local')
+  expect(await recommended(...large, '--servers', '1')).toBe('single')
+})
+
+test('a large download is said to be too large for phones', async () => {
+  expect((await plan(...large)).stdout).not.toContain('phones')
+  const { stdout } = await plan('--records', '12000000', '--value-bytes', '120', '--servers', '1')
+  expect(stdout).toContain(
+    'Not for phones: local, single. They first download 1.4 GB, which takes 9.6 min at 20 Mbit/s.',
+  )
 })
 
 test('every way to look up has a row, and keeping it all is the first', async () => {
@@ -50,9 +68,9 @@ test('plan lists the modes that suit the number of servers, and an instant looku
   const rows = (servers: string) => cellsOf('--records', '1048576', '--value-bytes', '32', '--servers', servers)
   const ways = (of: string[][]) => of.map(([way]) => way).filter(way => /^(local|instant|full|single)/.test(way!))
   const [one, three, five] = [await rows('1'), await rows('3'), await rows('5')]
-  expect(ways(one)).toEqual(['local', 'instant', 'single'])
+  expect(ways(one)).toEqual(['local', 'instant, experimental', 'single'])
   expect(ways(three)).toEqual(['local', 'instant', 'single'])
-  const lookup = (of: string[][]) => of.find(([way]) => way === 'instant')![2]
+  const lookup = (of: string[][]) => of.find(([way]) => /^instant/.test(way!))![2]
   expect([lookup(one), lookup(three), lookup(five)]).toEqual(['56.0 kB', '8.5 kB', '11.5 kB'])
   await expectRefused(plan(...small, '--servers', '9'), 'It must be from 1 to 8')
 })

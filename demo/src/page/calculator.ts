@@ -1,12 +1,10 @@
 // The page *What it costs*: the costs of a list of a given size, for three known lists and while a size is typed. The core
-// computes them (docs/costs.md), as it does for the SDK's estimate() and for `keyhush plan`.
+// computes and recommends (docs/costs.md), as it does for the SDK's estimate() and for `keyhush plan`.
 
-import { type ClientCore, loadCore, type ModeCosts, type Plan } from '@keyhush/wasm'
+import { loadCore, type ModeCosts, type Plan } from '@keyhush/wasm'
 import { loadOneServerCore, oneServerPlan } from '@keyhush/wasm/one-server'
-import { bytes, count, element, find, grouped, messageOf, milliseconds } from './format.js'
-import { MODES, type ModeName } from './modes.js'
-
-const DAYS = 30
+import { bytes, count, element, find, messageOf, milliseconds } from './format.js'
+import { MODES } from './modes.js'
 
 /** Lists that people know, in round numbers. */
 const LISTS = [
@@ -72,21 +70,22 @@ export class Calculator {
       const number = (name: string) => this.#input(name).valueAsNumber
       const [records, valueBytes, lookupsPerDay] = [number('records'), number('valueBytes'), number('lookupsPerDay')]
       const plan = core.plan({ records, valueBytes, lookupsPerDay, keyed: this.#input('keyed').checked })
-      this.#show(plan, modeAfterAMonth(core, plan), oneServerPlan(oneServer, plan))
+      this.#show(plan, oneServerPlan(oneServer, plan))
     } catch (error) {
       this.#say('error', 'There can be no such list', messageOf(error).replace(/^layout: /, ''))
       this.#table.hidden = true
     }
   }
 
-  #show(plan: Plan, mode: ModeName, oneServer: readonly ModeCosts[]): void {
+  #show(plan: Plan, oneServer: readonly ModeCosts[]): void {
     const { records, recordBytes } = plan.layout
+    const { mode } = plan.recommended
     const { advice } = MODES.find(({ name }) => name === mode)!
     const held = `${count(records, 'record')} of ${recordBytes} bytes.`
-    this.#say('found', `After a month the SDK chooses: ${advice}`, `${held} ${crossover(plan)}`)
-    // Of the kinds of proofs for a hint, only the recommended one is shown.
+    this.#say('found', `Recommended: ${advice}`, `${held} ${plan.reason}`)
+    // Of the kinds of proofs for a hint, only the suitable one is shown.
     const shown = MODES.flatMap(({ name, title }) => {
-      const isIt = (costs: ModeCosts) => costs.mode === name && (name !== 'full' || costs.proofs === plan.recommended)
+      const isIt = (costs: ModeCosts) => costs.mode === name && (name !== 'full' || costs.proofs === plan.proofs)
       const costs = plan.modes.find(isIt)
       const attributes = name === mode ? { class: 'recommended' } : {}
       return costs === undefined ? [] : [{ title, costs, attributes }]
@@ -115,26 +114,6 @@ export class Calculator {
   #input(name: string): HTMLInputElement {
     return find(this.#form, `[name=${name}]`, HTMLInputElement)
   }
-}
-
-/** How many instant lookups move as much as one download of everything. */
-function crossover({ modes }: Plan): string {
-  const [local, instant] = (['local', 'instant'] as const).map(name => modes.find(({ mode }) => mode === name))
-  if (local === undefined || instant === undefined) return ''
-  const lookups = Math.ceil((local.firstBytes - instant.firstBytes) / (instant.lookupBytesUp + instant.lookupBytesDown))
-  return lookups > 0
-    ? `A download of the whole list moves as much as ${grouped(lookups)} instant lookups.`
-    : 'A download of the whole list moves less than one instant lookup.'
-}
-
-/** The mode that the SDK chooses after DAYS of such lookups, if the servers offer all modes. */
-function modeAfterAMonth(core: ClientCore, { layout, merkle, workload }: Plan): ModeName {
-  const { records, recordBytes, partitions, partitionRecords, blockRecords } = layout
-  const handle = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
-  const lookups = DAYS * workload.lookupsPerDay
-  const mode = core.chooseMode(handle, merkle, { instant: true }, lookups)
-  handle.free()
-  return mode
 }
 
 const labelOf = (input: HTMLInputElement) => input.labels?.[0]?.textContent?.trim() ?? input.name

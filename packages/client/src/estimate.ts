@@ -1,7 +1,7 @@
 // What a map will cost, computed from the manifest before anything large is downloaded.
 
 import { PACKAGED } from '@keyhush/protocol'
-import type { Mode } from '@keyhush/wasm/client'
+import type { Advice, Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from './base/abort.js'
 import { checkNames, checkOptions, expected, toApp } from './base/boundary.js'
 import { TIMEOUT_MS } from './base/constants.js'
@@ -23,14 +23,12 @@ import { findTarget, Lag } from './servers/target.js'
 import { linksOf } from './servers/transport.js'
 import { buildFor } from './session/opening.js'
 
-/** What a map will cost. */
-export interface Estimate {
+/** What a map will cost, and the mode that serves `lookupsPerDay` (20, if you pass none) in a map that stays open for a month. */
+export interface Estimate extends Advice {
   /** The number of records, with empty ones. */
   readonly records: number
   /** The version of the database that the figures are of. */
   readonly epoch: number
-  /** The mode that `auto` would prepare. */
-  readonly mode: Mode
   /** Bytes of the directory, which turns keys into indices. Every mode but `instant` downloads and keeps it. 0: no keys. */
   readonly directoryBytes: number
   /** The costs of each mode that these servers offer. Compare with `local`, which keeps the whole database. */
@@ -39,7 +37,7 @@ export interface Estimate {
 
 /** Options of `estimate()`. With the package of a kind of proof, `proofs: 'auto'` may choose that kind; nothing is loaded. */
 export interface EstimateOptions extends ProofsPackages, Pick<OpenOptions, OptionOf<'estimate'>> {
-  /** For `dayBytes`: lookups in a day. Default: 20. */
+  /** For `mode` and `dayBytes`: lookups in a day. Default: 20. */
   readonly lookupsPerDay?: number | undefined
   /** For `dayBytes`: records that change in a day. Default: 0. */
   readonly changesPerDay?: number | undefined
@@ -51,8 +49,8 @@ export interface EstimateOptions extends ProofsPackages, Pick<OpenOptions, Optio
  * @throws {UsageError} for wrong options, before any traffic
  * @throws {KeyhushError} as `open()`
  * @example
- * const { mode, modes } = await estimate(['https://a.example', 'https://b.example'])
- * const { prepareBytes, memoryBytes } = modes[mode]!
+ * const { mode, download, modes, paysAfter } = await estimate(['https://a.example', 'https://b.example'])
+ * const { prepareBytes, memoryBytes } = modes[download]!
  */
 export async function estimate(servers: readonly (string | URL)[], options: EstimateOptions = {}): Promise<Estimate> {
   checkOptions('estimate', options, ['fetch', ...PACKAGED], ['development', 'experimental'])
@@ -74,7 +72,7 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
   const links = linksOf(parsed, environment, stats.standing, stats.offline)
   const work = async (signal: AbortSignal) => {
     const greeting = greet(links, environment, signal) // while the core is loaded
-    const [core, { chooseScheme, SCHEMES }] = await Promise.all([
+    const [core, { adviceFor, SCHEMES }] = await Promise.all([
       startCore(environment, buildFor('auto', apart, KNOWN)),
       loadPart(() => import('./scheme/table.js')),
     ])
@@ -87,7 +85,6 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
       ...{ ...options, proofs },
       usage: { lookupsPerDay, changesPerDay, servers: atLeast === 2 ? 2 : Math.max(2, apart) }, // of two that suffice two are asked
     }
-    const { name: mode } = chooseScheme(core, manifest, { lookups: 0, apart })
     const isAlone = experimental && parsed.length === 1
     const part = isAlone ? await loadPart(() => import('./session/one-server.js')) : undefined
     const oneServer = await part?.startOneServer(environment)
@@ -104,8 +101,12 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
         }
       }),
     )
+    const advice = adviceFor(core, manifest, {
+      ...{ instant: modes['instant'] !== undefined, servers: apart },
+      ...{ mayDownload: options.download !== 'never', lookupsPerDay },
+    })
     const { records, epoch, directoryBytes } = manifest
-    return { records, epoch, mode, directoryBytes, modes }
+    return { records, epoch, ...advice, directoryBytes, modes }
   }
   const { clock, connection } = environment
   const { signal, timeoutMs = TIMEOUT_MS } = options

@@ -112,6 +112,14 @@ describe('a lookup', () => {
     expect(prepareBytes).toBe(0)
     const told = await estimate([A, B], { fetch: network.fetch })
     expect(told.modes['instant']).toMatchObject({ lookupBytesUp, lookupBytesDown, prepareBytes, held: {} })
+    const advised = { download: 'local', paysAfter: 1 } // so small a list
+    expect(told).toMatchObject({ ...advised, mode: 'local' })
+    expect(await estimate([A, B], { fetch: network.fetch, lookupsPerDay: 0 })).toMatchObject({
+      ...advised,
+      mode: 'instant',
+    })
+    const never = await estimate([A, B], { fetch: network.fetch, download: 'never' })
+    expect([never.mode, never.paysAfter]).toEqual(['instant', undefined])
   })
 
   test('shows the same for present, absent and repeated keys: a block, then a record, each asked of both servers in one tick', async () => {

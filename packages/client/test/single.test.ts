@@ -70,7 +70,7 @@ describe('one server', () => {
     const network = signedOnBoth(database)
     for (const [mode, chosen] of [
       ['local', 'local'],
-      ['single', 'full'],
+      ['single', 'single'],
     ] as const) {
       const harness = new Harness(network, 1, { loadCore: async () => ({ ...core, chooseMode: () => chosen }) })
       const map = await harness.open({ servers: [A], mode: 'auto', publisherKey, storage: 'memory' })

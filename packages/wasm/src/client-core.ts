@@ -1,7 +1,7 @@
 // The client's part of the core's interface, for the glue of any build with hints.
 
 import type * as clientGlue from '../generated/client.js'
-import type { ClientCore, LayoutHandle, LocalHandle, ModeCosts, Plan, ReceivedFormHandle } from './core.js'
+import type { Advice, ClientCore, LayoutHandle, LocalHandle, ModeCosts, Plan, ReceivedFormHandle } from './core.js'
 import { type InstantGlue, instantCore, sizeOf } from './instant-core.js'
 
 /** The classes and functions that all builds with hints export. */
@@ -14,6 +14,7 @@ type SharedGlue = Pick<
   | 'LocalHandle'
   | 'ReceivedFormHandle'
   | 'RoomHandle'
+  | 'advise'
   | 'modeCosts'
   | 'plan'
   | 'suitableProofs'
@@ -36,6 +37,8 @@ export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): Client
     suitableProofs: (layout, directoryBytes) => glue.suitableProofs(own(layout), directoryBytes),
     modeCosts: (layout, directory, proofs, usage) =>
       glue.modeCosts(own(layout), ...sizeOf(directory), [...proofs], usage) as ModeCosts[],
+    advise: (layout, directory, { instant, servers = 2 }, mayDownload, lookupsPerDay) =>
+      glue.advise(own(layout), ...sizeOf(directory), instant, servers, mayDownload, lookupsPerDay) as Advice,
     plan: workload => glue.plan(workload) as Plan,
     journalLimit: glue.journalLimit,
     planLayout: glue.LayoutHandle.plan,

@@ -3,7 +3,9 @@
 
 use crate::common::{database, hint_from, keep};
 use keyhush_core::commitment::{Merkle, Proofs};
-use keyhush_core::cost::{DirectorySize, Mode, ModeCosts, Offers, Plan, Workload, choose_mode, journal_limit, modes};
+use keyhush_core::cost::{
+    Advice, DirectorySize, Mode, ModeCosts, Offers, Plan, Workload, choose_mode, journal_limit, modes,
+};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::error::Error;
 use keyhush_core::instant;
@@ -29,7 +31,7 @@ fn made(plan: &Plan, proofs: Proofs) -> (Database<Merkle>, Hint) {
 fn tags_are_recommended_where_they_fit() {
     let base = Workload::new(1 << 20, 32);
     let held = Plan::new(&base).unwrap().tags.memory_bytes;
-    let recommended = |workload: Workload| Plan::new(&workload).unwrap().recommended;
+    let recommended = |workload: Workload| Plan::new(&workload).unwrap().proofs;
     assert_eq!(recommended(Workload { memory_bytes: held, ..base }), Proofs::Tags);
     assert_eq!(recommended(Workload { memory_bytes: held - 1, ..base }), Proofs::Openings);
     assert_eq!(recommended(Workload { memory_bytes: 0, ..base }), Proofs::Openings);
@@ -272,6 +274,44 @@ fn modes_only_ever_change_to_one_that_takes_more_preparing() {
                 choose_mode(&plan.layout, &DirectorySize::default(), ALL, u64::MAX),
                 changes[changes.len() - 1].1
             );
+        }
+    }
+}
+
+/// A month of lookups in one map: before the download pays it is instant, and from then on what was downloaded.
+#[test]
+fn an_advice_is_the_mode_of_a_map_after_a_month_and_the_lookup_that_changes_it() {
+    for (records, value_bytes) in [(5_000, 32), (1 << 20, 32), (4_500_000, 0), (1 << 22, 256), (1 << 24, 32)] {
+        for servers in 1..=4 {
+            for lookups_per_day in [0, 1, 20, 1_000, 1 << 40] {
+                let workload = Workload {
+                    keyed: true,
+                    servers: servers as u64,
+                    lookups_per_day,
+                    ..Workload::new(records, value_bytes)
+                };
+                let Plan { layout, recommended: advice, modes, .. } = Plan::new(&workload).unwrap();
+                let (directory, offers) = (DirectorySize::expected(&layout), Offers { instant: servers > 1, servers });
+                let at = |lookups| choose_mode(&layout, &directory, offers, lookups);
+                let case = format!("{servers} servers, {workload:?}: {advice:?}");
+                assert!(modes.iter().any(|row| row.mode == advice.mode), "{case}");
+                assert_ne!(advice.download, Mode::Instant, "{case}");
+                match advice.pays_after {
+                    Some(0) => assert!(servers == 1 && advice.mode == advice.download, "{case}"),
+                    Some(least) => {
+                        assert!(least == 1 || at(least - 1) == Mode::Instant, "{case}");
+                        assert_eq!(at(least), advice.download, "{case}");
+                    }
+                    None => assert_eq!(at(u64::MAX), Mode::Instant, "{case}"),
+                }
+                if lookups_per_day == 0 {
+                    assert_eq!(advice.mode == Mode::Instant, servers > 1, "{case}");
+                } else {
+                    assert_eq!(advice.mode, at(30 * lookups_per_day), "{case}");
+                }
+                let never = Advice::new(&layout, &directory, offers, false, lookups_per_day);
+                assert_eq!(never.mode == Mode::Instant, servers > 1, "{case}");
+            }
         }
     }
 }

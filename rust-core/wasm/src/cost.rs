@@ -30,7 +30,7 @@ pub fn choose_mode(
 ) -> String {
     let directory = directory_size(layout, directory_bytes, block_log, block_bytes);
     let mode =
-        cost::choose_mode(&layout.0, &directory, Offers { instant, servers: servers.clamp(2, 8) }, lookups as u64);
+        cost::choose_mode(&layout.0, &directory, Offers { instant, servers: servers.clamp(1, 8) }, lookups as u64);
     mode_name(mode).into()
 }
 

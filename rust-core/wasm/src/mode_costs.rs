@@ -1,6 +1,6 @@
 //! Costs of modes, as plain objects, typed in packages/wasm/src/core/costs.ts.
 
-use keyhush_core::cost::{self, Mode, ModeCosts, Workload};
+use keyhush_core::cost::{self, Advice, Mode, ModeCosts, Offers, Workload};
 use keyhush_core::error::Error;
 use wasm_bindgen::prelude::*;
 
@@ -32,6 +32,31 @@ pub fn mode_costs(
     let directory = directory_size(layout, directory_bytes, block_log, block_bytes);
     let proofs = proofs.into_iter().map(|name| proofs_named(Some(name))).collect::<Result<Vec<_>, _>>();
     Ok(modes_array(&cost::modes(&layout.0, &directory, &proofs.map_err(thrown)?, &workload)))
+}
+
+/// The mode that serves so many lookups a day, and when a download pays.
+#[wasm_bindgen]
+#[allow(clippy::cast_sign_loss, clippy::too_many_arguments)] // saturates; flat, as all functions here
+pub fn advise(
+    layout: &LayoutHandle,
+    directory_bytes: u32,
+    block_log: u32,
+    block_bytes: u32,
+    instant: bool,
+    servers: usize,
+    may_download: bool,
+    lookups_per_day: f64,
+) -> Object {
+    let directory = directory_size(layout, directory_bytes, block_log, block_bytes);
+    let offers = Offers { instant, servers: servers.clamp(1, 8) };
+    advice_object(&Advice::new(&layout.0, &directory, offers, may_download, lookups_per_day as u64))
+}
+
+pub(crate) fn advice_object(advice: &Advice) -> Object {
+    let out = object(advice.pays_after.map(|lookups| ("paysAfter", lookups)));
+    set(&out, "mode", mode_name(advice.mode));
+    set(&out, "download", mode_name(advice.download));
+    out
 }
 
 pub(crate) fn modes_array(modes: &[ModeCosts]) -> Array {
@@ -92,8 +117,8 @@ pub(crate) fn read(workload: &JsValue) -> Result<Workload, Error> {
         hint_lookups: number("hintLookups")?,
         servers: match number("servers")? {
             None => base.servers,
-            Some(servers) if (2..=8).contains(&servers) => servers,
-            Some(_) => return Err(Error::Layout("servers must be from 2 to 8".into())),
+            Some(servers) if (1..=8).contains(&servers) => servers,
+            Some(_) => return Err(Error::Layout("servers must be from 1 to 8".into())),
         },
         changes_per_day: number("changesPerDay")?.unwrap_or(base.changes_per_day),
         memory_bytes: number("memoryBytes")?.unwrap_or(base.memory_bytes),

@@ -5,7 +5,7 @@ use keyhush_core::layout::Layout;
 use wasm_bindgen::prelude::*;
 
 use crate::js::Object;
-use crate::mode_costs::{modes_array, object, read, set};
+use crate::mode_costs::{advice_object, modes_array, object, read, set};
 use crate::{LayoutHandle, Outcome, thrown, whole};
 
 #[wasm_bindgen]
@@ -40,7 +40,8 @@ pub fn plan(workload: &JsValue) -> Outcome<Object> {
     set(&out, "modes", modes_array(&plan.modes));
     set(&out, "merkle", costs_object(&plan.merkle));
     set(&out, "tags", costs_object(&plan.tags));
-    set(&out, "recommended", plan.recommended.name());
+    set(&out, "recommended", advice_object(&plan.recommended));
+    set(&out, "proofs", plan.proofs.name());
     set(&out, "reason", plan.reason);
     Ok(out)
 }
@@ -57,6 +58,7 @@ fn workload_object(workload: &Workload) -> Object {
         ("records", workload.records),
         ("valueBytes", workload.value_bytes),
         ("queries", workload.queries),
+        ("servers", workload.servers),
         ("lookupsPerDay", workload.lookups_per_day),
         ("changesPerDay", workload.changes_per_day),
         ("memoryBytes", workload.memory_bytes),

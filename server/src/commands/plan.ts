@@ -12,8 +12,7 @@ import {
 import { BuildError } from '../base/errors.js'
 
 /** The options of `plan` as commander gives them. */
-export interface PlanArguments extends Omit<Workload, 'memoryBytes' | 'uplinkKbit' | 'downlinkKbit' | 'servers'> {
-  readonly servers: number
+export interface PlanArguments extends Omit<Workload, 'memoryBytes' | 'uplinkKbit' | 'downlinkKbit'> {
   /** MB */
   readonly memory?: number
   /** kbit/s */
@@ -23,17 +22,16 @@ export interface PlanArguments extends Omit<Workload, 'memoryBytes' | 'uplinkKbi
 }
 
 export async function plan(options: PlanArguments): Promise<void> {
-  const { json, memory, uplink, downlink, servers, ...demand } = options
+  const { json, memory, uplink, downlink, ...demand } = options
   const workload: Workload = {
     ...demand,
-    servers: servers === 1 ? undefined : servers,
     memoryBytes: memory === undefined ? undefined : memory * 1_000_000,
     uplinkKbit: uplink,
     downlinkKbit: downlink,
   }
   const core = await loadCore()
   try {
-    const plan = planFor(core, servers, core.plan(workload))
+    const plan = withOneServer(core, core.plan(workload))
     process.stdout.write(json ? `${JSON.stringify(plan, undefined, 2)}\n` : describePlan(plan))
   } catch (error) {
     if ((error as Partial<CoreError>).code === undefined) throw error
@@ -41,45 +39,65 @@ export async function plan(options: PlanArguments): Promise<void> {
   }
 }
 
-/** Without the modes that so many servers do not have. One server answers instant lookups by a scheme of its own. */
-function planFor(core: Core, servers: number, plan: Plan): Plan {
-  const alone = servers === 1 ? oneServerPlan(core, plan) : []
-  const modes = plan.modes.flatMap(costs => {
-    if (costs.mode === 'full') return servers === 2 ? [costs] : []
-    return costs.mode === 'instant' && servers === 1 ? alone : [costs]
-  })
-  return { ...plan, modes }
+/** One server answers instant lookups by a scheme of its own. */
+function withOneServer(core: Core, plan: Plan): Plan {
+  if (plan.workload.servers > 1) return plan
+  const [local, ...others] = plan.modes
+  return { ...plan, modes: [local!, ...oneServerPlan(core, plan), ...others] }
 }
 
 /** A WebAssembly memory ends here, and a server keeps its database in one. */
 const WASM_BYTES = 2 ** 32
 
-function describePlan({ layout, modes, merkle, tags, recommended, reason, workload }: Plan): string {
+function describePlan({ layout, modes, merkle, tags, proofs, recommended, reason, workload }: Plan): string {
   const { records, recordBytes, partitions, partitionRecords, blockRecords } = layout
-  const { serverBytes } = { merkle, tags }[recommended]
+  const { serverBytes } = { merkle, tags }[proofs]
+  const { mode } = recommended
   const text = [
     `${records} ${workload.keyed ? 'keyed' : 'keyless'} records of ${recordBytes} bytes: ` +
       `${partitions} partitions of ${partitionRecords}${blockRecords > 1 ? `, ${blockRecords} a block` : ''}`,
     `Memory of a server: ${bytes(merkle.serverBytes)}, or ${bytes(tags.serverBytes)} with --proofs tags, and 200 MB for the process`,
     '',
-    ...aligned(modeRows(modes)),
+    ...aligned(modeRows(modes, workload.servers)),
     'Beside its server time, a request takes about 0.1 ms, as any request to Node does.',
-    ...(modes.some(({ mode }) => mode === 'full') ? ['', `Recommended: full, ${recommended}.`, reason] : []),
+    ...forPhones(modes, workload.downlinkKbit),
+    '',
+    `Recommended: ${mode === 'full' ? `full, ${proofs}` : mode}.`,
+    reason,
     ...(serverBytes > WASM_BYTES ? [`No server can hold ${bytes(serverBytes)}: at most 4.3 GB. Split the data.`] : []),
   ]
   return `${text.join('\n')}\n`
 }
 
+/** A larger download is said to be too large for a phone. */
+const PHONE_BYTES = 100e6
+
+function forPhones(modes: readonly ModeCosts[], downlinkKbit: number): string[] {
+  const large = modes.filter(({ firstBytes }) => firstBytes > PHONE_BYTES)
+  if (large.length === 0) return []
+  const names = [...new Set(large.map(({ mode }) => mode))].join(', ')
+  const most = Math.max(...large.map(({ firstBytes }) => firstBytes))
+  const seconds = duration(Math.round((8000 * most) / downlinkKbit))
+  return [
+    `Not for phones: ${names}. They first download ${bytes(most)}, which takes ${seconds} at ${downlinkKbit / 1000} Mbit/s.`,
+  ]
+}
+
 /** A head, and a row for each way to look up. */
-function modeRows(modes: readonly ModeCosts[]): string[][] {
+function modeRows(modes: readonly ModeCosts[], servers: number): string[][] {
   const head = ['', 'before the first lookup', 'a lookup', 'a day', 'memory', 'disk', 'server time a lookup']
   const rows = modes.map(costs => [
-    `${costs.mode}${costs.mode === 'full' ? `, ${costs.proofs}` : ''}`,
+    nameOf(costs, servers),
     bytes(costs.firstBytes),
     ...[costs.lookupBytesUp + costs.lookupBytesDown, costs.dayBytes, costs.memoryBytes, costs.diskBytes].map(bytes),
     costs.serverLookupMicros === 0 ? '–' : duration(costs.serverLookupMicros),
   ])
   return [head, ...rows]
+}
+
+function nameOf({ mode, proofs }: ModeCosts, servers: number): string {
+  if (mode === 'full') return `${mode}, ${proofs}`
+  return mode === 'instant' && servers === 1 ? `${mode}, experimental` : mode
 }
 
 /** Columns of equal width, the first one flush left and the others right. */
@@ -103,6 +121,12 @@ export function bytes(n: number): string {
 
 function duration(micros: number): string {
   if (micros < 100) return `${micros} µs`
-  const [value, unit] = micros < 1_000_000 ? [micros / 1000, 'ms'] : [micros / 1_000_000, 's']
-  return `${value.toFixed(value < 100 ? 1 : 0)} ${unit}`
+  const steps = [
+    [60e6, 60e6, 'min'],
+    [1e6, 1e6, 's'],
+    [0, 1000, 'ms'],
+  ] as const
+  const [, unit, name] = steps.find(([least]) => micros >= least)!
+  const value = micros / unit
+  return `${value.toFixed(value < 100 ? 1 : 0)} ${name}`
 }

@@ -2,8 +2,8 @@
 // its facts in facts.ts; without its row here and in known.ts the compiler complains.
 
 import type { Manifest } from '@keyhush/protocol'
-import type { Core, Mode } from '@keyhush/wasm/client'
-import { inCore } from '../platform/core.js'
+import type { Advice, Core, Mode, Offers } from '@keyhush/wasm/client'
+import { hintsOf, inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import type { Apart } from '../servers/parties.js'
 import { instant } from './instant/instant.js'
@@ -37,12 +37,28 @@ export const paysAfter: Pays = (core, manifest, lookups, apart) =>
 /** The planner's rule. */
 export const chooseScheme: Choose = (core, manifest, basis) => {
   const mode = choose(core, manifest, false, basis)
-  if (mode === local.name) return local
-  return basis.apart === 2 ? tapir : single
+  return mode === local.name ? local : mode === tapir.name ? tapir : single
 }
 
 function choose(core: Core, manifest: Manifest, instant: boolean, { lookups, apart }: Basis): Mode {
-  const offers = { instant, servers: Math.max(2, apart) }
+  const offers = { instant, servers: apart }
   // In WebAssembly: with the core in JavaScript no state is made.
   return withLayout(core, manifest, layout => inCore(core, () => core.chooseMode!(layout, manifest, offers, lookups)))
+}
+
+/** What an app asks an advice for. */
+export interface Asked extends Offers {
+  readonly mayDownload: boolean
+  readonly lookupsPerDay?: number | undefined
+}
+
+/** The planner's rule, for a month of such lookups. */
+export function adviceFor(
+  core: Core,
+  manifest: Manifest,
+  { mayDownload, lookupsPerDay = 20, ...offers }: Asked,
+): Advice {
+  return withLayout(core, manifest, layout =>
+    inCore(core, () => hintsOf(core).advise(layout, manifest, offers, mayDownload, lookupsPerDay)),
+  )
 }

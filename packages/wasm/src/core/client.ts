@@ -1,8 +1,8 @@
 // What hints and copies of a database need in addition.
 
 import type { DirectoryHandle, LayoutHandle, Proofs, RoleNumber } from './base.js'
-import type { DirectorySize, ModeCosts, Plan, Usage, Workload } from './costs.js'
-import type { InstantCore } from './instant.js'
+import type { Advice, DirectorySize, ModeCosts, Plan, Usage, Workload } from './costs.js'
+import type { InstantCore, Offers } from './instant.js'
 
 /** Receives a database, partition by partition, in lanes: one for each download that runs at the same time. */
 export interface Lanes {
@@ -200,6 +200,14 @@ export interface ClientCore extends Required<LocalCore> {
   suitableProofs(layout: LayoutHandle, directoryBytes: number): Proofs
   /** the costs of each mode, for a manifest's layout and these kinds of proof */
   modeCosts(layout: LayoutHandle, directory: DirectorySize, proofs: readonly Proofs[], usage: Usage): ModeCosts[]
+  /** the mode that serves so many lookups a day, and when a download pays; `offers` as in `chooseMode` */
+  advise(
+    layout: LayoutHandle,
+    directory: DirectorySize,
+    offers: Offers,
+    mayDownload: boolean,
+    lookupsPerDay: number,
+  ): Advice
   /** costs and a recommendation; throws `layout` if there is no such database */
   plan(workload: Workload): Plan
   /** the bytes of journal after which a client that holds `heldBytes` of hint writes a new checkpoint */

@@ -22,7 +22,7 @@ export interface Workload {
   readonly lookupsPerDay?: number | undefined
   /** lookups of hints for one server; default: as for clients */
   readonly hintLookups?: number | undefined
-  /** servers of an instant lookup, 2 to 8; default 2 */
+  /** operators that run a server, 1 to 8; default 2. One has no instant lookups here: oneServerPlan() */
   readonly servers?: number | undefined
   /** records that change in a day, in one epoch; 0 (the default): a database that never changes, without updates and fence */
   readonly changesPerDay?: number | undefined
@@ -134,6 +134,16 @@ export interface DirectorySize {
 /** The use of an existing database. */
 export type Usage = Pick<Workload, 'queries' | 'lookupsPerDay' | 'hintLookups' | 'servers' | 'changesPerDay'>
 
+/** Which mode serves an app's lookups, and when a download pays: the rule by which a map chooses (docs/costs.md). */
+export interface Advice {
+  /** the mode of a map after a month of such lookups */
+  readonly mode: Mode
+  /** the mode that a map would download for */
+  readonly download: Mode
+  /** the lookups of one map after which it does, from 1; 0: nothing answers before; missing: it never does */
+  readonly paysAfter?: number
+}
+
 /** What a database will cost, computed before any of it exists. */
 export interface Plan {
   /** the workload it was made for, with defaults */
@@ -148,12 +158,14 @@ export interface Plan {
     readonly partitionRecords: number
     readonly blockRecords: number
   }
-  /** `local` is the first, `single` the last; `full` occurs with each kind of proof */
+  /** `local` is the first, `single` the last; `full` occurs with each kind of proof. Without modes that so many servers do not have */
   readonly modes: readonly ModeCosts[]
   readonly merkle: Costs
   readonly tags: Costs
-  /** tags, if the client has the memory for them */
-  readonly recommended: EntryProofs
-  /** the reason, in a sentence */
+  /** the mode for these lookups, if the servers offer every mode that so many can */
+  readonly recommended: Advice
+  /** of a hint: tags, if the client has the memory for them */
+  readonly proofs: EntryProofs
+  /** the reasons, in sentences */
   readonly reason: string
 }

@@ -18,6 +18,13 @@ export interface InstantQueryHandle {
   free(): void
 }
 
+/** What servers offer besides downloads and answers to hints. */
+export interface Offers {
+  readonly instant: boolean
+  /** that do not all collude, 1 to 8; default 2: only two answer `full` */
+  readonly servers?: number
+}
+
 /** The core's part that every client has: instant lookups, and in WebAssembly the choice of a mode. */
 export interface InstantCore {
   /** an instance of the WebAssembly module, or the same in JavaScript */
@@ -40,13 +47,7 @@ export interface InstantCore {
   newInstantQuery(layout: LayoutHandle, indices: Uint32Array, entropy: Uint8Array, servers?: number): InstantQueryHandle
   /**
    * The mode for a client with a free choice after `lookups` lookups. It depends on nothing but manifest, offers and this
-   * number. As the number grows, it never returns to an earlier mode. `servers` that do not all collude: default 2; with more it is
-   * never `full`. The core in JavaScript has none: with it, nothing is prepared.
+   * number. As the number grows, it never returns to an earlier mode. The core in JavaScript has none: with it, nothing is prepared.
    */
-  chooseMode?(
-    layout: LayoutHandle,
-    directory: DirectorySize,
-    offers: { readonly instant: boolean; readonly servers?: number },
-    lookups: number,
-  ): Mode
+  chooseMode?(layout: LayoutHandle, directory: DirectorySize, offers: Offers, lookups: number): Mode
 }

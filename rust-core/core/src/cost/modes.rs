@@ -1,10 +1,10 @@
-//! What each mode costs, and which mode a client should be in if the app leaves the choice to it.
+//! What each mode costs.
 
-use super::hint::{Costs, suitable_proofs};
+use super::hint::Costs;
 use super::sizes::{
     BINDING_BYTES, COUNT_BYTES, FRAME_BYTES, LAYOUT_BYTES, MESSAGE_HEADER_BYTES, SERVERS, SHARING_BYTES, journal_limit,
 };
-use super::workload::{DEFAULT_MEMORY_BYTES, Workload, micros};
+use super::workload::{Workload, micros};
 use crate::commitment::Proofs;
 use crate::commitment::tags::TAG_BYTES;
 use crate::directory;
@@ -14,10 +14,6 @@ use crate::layout::Layout;
 use crate::single::geometry::Geometry;
 use crate::single::making::{MAX_LOOKUPS, lookups};
 use crate::stored::NAME_BYTES;
-
-/// Up to this size a client keeps the whole database, unless the app says otherwise. It is smaller than a hint with its
-/// data, needs no query, and no assumption about servers.
-const LOCAL_BYTES: u64 = 16 << 20;
 
 /// How lookups are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,21 +26,6 @@ pub enum Mode {
     Full,
     /// one server answers; the client has hints, made from a full download, which run out: [`crate::single`]
     Single,
-}
-
-/// What servers offer besides downloads and answers to hints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offers {
-    /// instant lookups
-    pub instant: bool,
-    /// how many servers there are that do not all collude, from 2; hints for two servers trust two
-    pub servers: usize,
-}
-
-impl Default for Offers {
-    fn default() -> Self {
-        Offers { instant: false, servers: SERVERS as usize }
-    }
 }
 
 /// The sizes of a keyed database's directory.
@@ -63,33 +44,6 @@ impl DirectorySize {
         let (keys, room) = (layout.records() as u64, layout.room() as u64);
         DirectorySize { bytes: directory::expected_bytes(keys, room), blocks: directory::expected_blocks(keys, room) }
     }
-}
-
-/// The mode that a client with a free choice should be in after `lookups` lookups. It depends on nothing but the manifest, the
-/// offers and the number of lookups: depending on keys would reveal what is asked, depending on the device would tell devices
-/// apart.
-///
-/// A database of at most 16 MiB is kept whole. For a larger one, the mode is the one that would have taken the least time for
-/// all lookups so far, preparing included. Time is transfer over the connection of [`Workload::new`], and the servers'
-/// computing. So a client begins with the mode that needs no preparing. It prepares another one when it has spent as much time
-/// without. The number of lookups only grows, so a client never goes back.
-#[must_use]
-pub fn choose_mode(layout: &Layout, directory: &DirectorySize, offers: Offers, lookups: u64) -> Mode {
-    if layout.database_bytes() as u64 <= LOCAL_BYTES {
-        return Mode::Local;
-    }
-    let suitable = suitable_proofs(layout, directory.bytes, DEFAULT_MEMORY_BYTES);
-    let two = offers.servers == SERVERS as usize;
-    let mine = |row: &ModeCosts| match row.mode {
-        Mode::Local => false,
-        Mode::Instant => offers.instant,
-        Mode::Full => two && row.proofs == Some(suitable),
-        Mode::Single => !two,
-    };
-    let workload = Workload { servers: offers.servers as u64, ..Workload::new(0, 0) };
-    let rows = modes(layout, directory, &[Proofs::Openings, Proofs::Tags], &workload).into_iter().filter(mine);
-    rows.min_by_key(|row| row.micros(&workload, lookups))
-        .map_or(if two { Mode::Full } else { Mode::Local }, |row| row.mode)
 }
 
 /// Bytes that a client holds between lookups.
@@ -184,21 +138,23 @@ impl Speeds {
 }
 
 /// The costs of each mode under a layout: the whole database, instant lookups, a hint with each kind of proof, and hints for one
-/// server, if it can answer them. Rows with kinds of proof that are not in `proofs` are left out. The workload's queries,
-/// lookups and changes a day, and lookups of hints for one server count; its connection does not.
+/// server, if it can answer them. Rows with kinds of proof that are not in `proofs` are left out, and modes that so many servers
+/// do not have: one has no instant lookups, and hints for two trust those two. The workload's servers, queries, lookups and
+/// changes a day, and lookups of hints for one server count; its connection does not.
 #[must_use]
 pub fn modes(layout: &Layout, directory: &DirectorySize, proofs: &[Proofs], workload: &Workload) -> Vec<ModeCosts> {
     let costs = |proofs| Costs::new(layout, directory.bytes, workload, proofs);
     let merkle = costs(Proofs::Openings);
     let mut rows = vec![keeping_all(&merkle, workload)];
-    if proofs.contains(&Proofs::Openings) {
+    if proofs.contains(&Proofs::Openings) && workload.servers >= SERVERS {
         rows.push(instantly(layout, directory, &merkle, workload));
     }
     for &kind in Proofs::ALL {
-        let offered = match kind {
-            Proofs::Openings | Proofs::Packaged(_) => proofs.contains(&kind),
-            Proofs::Tags => true, // they need nothing from a server
-        };
+        let offered = workload.servers == SERVERS
+            && match kind {
+                Proofs::Openings | Proofs::Packaged(_) => proofs.contains(&kind),
+                Proofs::Tags => true, // they need nothing from a server
+            };
         if offered {
             rows.push(fully(layout, &costs(kind), kind, workload));
         }

@@ -1,13 +1,15 @@
-//! Plans a database: its layout, its costs, and the kind of proof that suits the workload.
+//! Plans a database: its layout, its costs, and the mode and the kind of proof that suit the workload.
 
+use super::choice::{Advice, LOCAL_BYTES, Offers};
 use super::hint::{Costs, suitable_proofs};
-use super::modes::{DirectorySize, ModeCosts, modes};
+use super::modes::{DirectorySize, Mode, ModeCosts, modes};
+use super::sizes::SERVERS;
 use super::workload::Workload;
 use crate::commitment::{Merkle, Proofs};
 use crate::error::Error;
 use crate::layout::{Layout, MAX_RECORD_BYTES};
 
-/// A layout, its costs, and the kind of proof that suits the workload.
+/// A layout, its costs, and the mode and the kind of proof that suit the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// the workload it was made for
@@ -20,9 +22,11 @@ pub struct Plan {
     pub tags: Costs,
     /// costs of every mode ([`modes`])
     pub modes: Vec<ModeCosts>,
-    /// tags, if the client has the memory for them
-    pub recommended: Proofs,
-    /// the reason, in a sentence
+    /// the mode for the workload's lookups a day, if the servers offer every mode that so many can
+    pub recommended: Advice,
+    /// of a hint: tags, if the client has the memory for them
+    pub proofs: Proofs,
+    /// the reasons, in sentences
     pub reason: String,
 }
 
@@ -52,28 +56,50 @@ impl Plan {
         let [merkle, tags] =
             [Proofs::Openings, Proofs::Tags].map(|proofs| Costs::new(&layout, directory.bytes, workload, proofs));
         let modes = modes(&layout, &directory, Proofs::ALL, workload);
-        let (recommended, reason) = {
-            let suitable = suitable_proofs(&layout, tags.directory_bytes, workload.memory_bytes);
-            recommend(&merkle, &tags, workload.memory_bytes, suitable)
-        };
-        Ok(Plan { workload: *workload, layout, merkle, tags, modes, recommended, reason })
+        let proofs = suitable_proofs(&layout, tags.directory_bytes, workload.memory_bytes);
+        let offers = Offers { instant: workload.servers >= SERVERS, servers: workload.servers as usize };
+        let recommended = Advice::new(&layout, &directory, offers, true, workload.lookups_per_day);
+        let mut reason = reason_for(&recommended, &merkle, workload.lookups_per_day);
+        if recommended.mode == Mode::Full {
+            reason.push(' ');
+            reason.push_str(&reason_of_proofs(&merkle, &tags, workload.memory_bytes, proofs));
+        }
+        Ok(Plan { workload: *workload, layout, merkle, tags, modes, recommended, proofs, reason })
     }
 }
 
-fn recommend(merkle: &Costs, tags: &Costs, memory_bytes: u64, suitable: Proofs) -> (Proofs, String) {
+/// Why this mode serves.
+fn reason_for(advice: &Advice, costs: &Costs, lookups_per_day: u64) -> String {
+    let size = si(costs.database_bytes);
+    let Some(least) = advice.pays_after else {
+        return format!("A download of {size} never pays.");
+    };
+    if costs.database_bytes <= LOCAL_BYTES && advice.mode == Mode::Local {
+        let when = if least == 0 { "before" } else { "after" };
+        format!("The list has {size}. Up to {} a map downloads it, {when} the first lookup.", si(LOCAL_BYTES))
+    } else if least == 0 {
+        format!("One server answers nothing before a download of {size}.")
+    } else if lookups_per_day == 0 {
+        format!("A map that looks nothing up downloads nothing. A download of {size} pays after {least} lookups.")
+    } else {
+        let days = least.div_ceil(lookups_per_day);
+        format!("A download of {size} pays after {least} lookups: {days} days of {lookups_per_day} in one map.")
+    }
+}
+
+/// Why these proofs suit a hint.
+fn reason_of_proofs(merkle: &Costs, tags: &Costs, memory_bytes: u64, suitable: Proofs) -> String {
     let moved = [merkle, tags].map(|costs| si(costs.day_bytes()));
     let held = [merkle, tags].map(|costs| si(costs.memory_bytes));
     let target = si(memory_bytes);
     let without_tags = format!("A day moves {} with proofs and would move {} with tags", moved[0], moved[1]);
     if merkle.memory_bytes > memory_bytes {
-        let too_much = format!("A client holds {} even without tags, more than its {target}.", held[0]);
-        (Proofs::Openings, format!("{too_much} {without_tags}."))
+        format!("A client holds {} even without tags, more than its {target}. {without_tags}.", held[0])
     } else if suitable != Proofs::Tags {
-        let too_much = format!("With tags a client would hold {}, more than its {target}.", held[1]);
-        (Proofs::Openings, format!("{too_much} {without_tags}."))
+        format!("With tags a client would hold {}, more than its {target}. {without_tags}.", held[1])
     } else {
         let fits = format!("With tags a client holds {}, within its {target}.", held[1]);
-        (Proofs::Tags, format!("A day moves {} with tags and would move {} with proofs. {fits}", moved[1], moved[0]))
+        format!("A day moves {} with tags and would move {} with proofs. {fits}", moved[1], moved[0])
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Workload {
     pub lookups_per_day: u64,
     /// lookups of hints that run out, unless the default is meant
     pub hint_lookups: Option<u64>,
-    /// servers of an instant lookup, 2 to 8
+    /// operators that run a server, 1 to 8
     pub servers: u64,
     /// records that change in a day, in one epoch. 0: a database that never changes, without updates and fence
     pub changes_per_day: u64,
