@@ -1,7 +1,7 @@
 // Runs every command of package.json: `node tools/bootstrap.mjs COMMAND [arguments]`, which `npm start`, `npm test` … call. Uses Node
 // built-ins only, for it runs before `npm ci`. Installed tools go to .tools/, stamps of finished steps to .cache/; both may be deleted.
 //
-//   start [--port N] [--large]    installs and builds what is missing, then starts two servers and the page
+//   start [--port N] [--large]    installs and builds what is missing, then starts the demo's servers and the page
 //   test                          builds, lints, then runs Rust's tests beside TypeScript's, in Chromium; the last line is the sum
 //   test FILE… [options]          runs these files only; options go to vitest (`-t name`) or cargo test
 //   test:all [--after-test]       runs every test: no samples, *.all.test.ts, all browsers, Pointproofs, the papers' schemes, the matrix.
@@ -77,7 +77,7 @@ async function start(args) {
   await build()
   if (large) await fetchLarge()
   const { DEFAULT_PORT, startDemo } = await importDemo()
-  const demo = await step('Starting two servers, a proxy in front of each, and the page', () =>
+  const demo = await step('Starting three servers, a proxy in front of each, and the page', () =>
     startDemo({ port: wanted, large }),
   )
   whenStopped(() => demo.close())

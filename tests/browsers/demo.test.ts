@@ -38,6 +38,8 @@ await visiting({ browsers: ['chromium', 'firefox'], demo: () => demo }, ({ name,
       await go(visitor, demo.url, '')
       const bottom = await visitor.$eval('#home form', form => form.getBoundingClientRect().bottom)
       expect(bottom).toBeLessThan(0.6 * PHONE.height)
+      const [row, link] = await Promise.all(['nav', 'nav a'].map(of => visitor.$eval(of, it => it.clientHeight)))
+      expect(row).toBeLessThan(1.5 * link!)
       expect(await visitor.$eval('#result', result => result.checkVisibility())).toBe(false) // nothing empty
       const height = () => visitor.evaluate(() => document.documentElement.scrollHeight)
       expect(await ask(visitor, 'wikipedia.org')).toMatchObject({ kind: 'absent' })
@@ -105,6 +107,7 @@ await visiting({ browsers: ['chromium', 'firefox'], demo: () => demo }, ({ name,
     const refused = await press(page(), 'Make server B lie')
     expect(refused).toMatchObject({ kind: 'caught', text: expect.stringContaining('TamperedError') })
     expect(refused.text).toContain('proof')
+    expect(refused.text).toContain('A server lied') // which of the two, the proof does not show
     expect(refused.text).not.toContain('Not on the phishing list')
     expect(await page().$eval('.join', ({ textContent }) => textContent)).toContain('do not fit')
     expect(seenBy(demo, 'A', 1)).not.toEqual(seen.subarray(0, seenBy(demo, 'A', 1).length)) // new noise
@@ -113,6 +116,26 @@ await visiting({ browsers: ['chromium', 'firefox'], demo: () => demo }, ({ name,
     const again = await press(page(), 'Look it up again')
     expect(again.kind).toBe(honest.kind)
   })
+
+  const offline = needs(name === 'chromium', 'a driver that takes a page offline')
+  test('offline nothing is shown as sent, on any page, and a button tries again', offline, () =>
+    asStranger(async visitor => {
+      await go(visitor, demo.url, '')
+      expect(await ask(visitor, 'wikipedia.org')).toMatchObject({ kind: 'absent' })
+      await visitor.setOfflineMode(true)
+      const asked = counting(demo, 'A')
+      const refused = await ask(visitor, 'wikipedia.org')
+      expect(refused).toMatchObject({ kind: 'error', text: expect.stringContaining('You are offline') })
+      expect(await visitor.$$('#result .noise')).toHaveLength(0)
+      await visitor.$$eval('nav a', links => links.find(a => a.hash === '#/three')!.click())
+      await visitor.waitForSelector('article:not([hidden]) [data-kind=error] button')
+      expect(await visitor.$$('article:not([hidden]) .noise')).toHaveLength(0)
+      expect(asked()).toBe(0)
+      await visitor.setOfflineMode(false)
+      await visitor.$$eval('nav a', links => links.find(a => a.hash === '#/')!.click())
+      expect(await press(visitor, 'Try again')).toMatchObject({ kind: 'absent' })
+    }),
+  )
 
   test('a lookup and a lie work by keyboard alone', () =>
     asStranger(async visitor => {

@@ -25,6 +25,8 @@ export interface Database {
   readonly read: (typed: string) => string | undefined
   /** shown if `read` returns undefined */
   readonly unreadable: string
+  /** said of the size of a lookup */
+  readonly note?: string
   /** the keys that one lookup asks for */
   readonly keysOf: (key: string) => readonly string[]
   readonly ask: (map: KeyhushMap, key: string) => Promise<Verdict>
@@ -39,6 +41,7 @@ const phishing: Database = {
   examples: ['metemask.today', 'nft.moonbirds.tv', 'wikipedia.org'],
   read: hostOf,
   unreadable: 'Type a domain such as example.org, or paste a web address.',
+  note: `Each lookup asks for ${KEYS_PER_LOOKUP} names: the domain, those above it, and padding. One name takes about an eighth.`,
   keysOf: hostAndParents,
   async ask(map, host) {
     const hosts = hostAndParents(host)
@@ -57,8 +60,9 @@ const phishing: Database = {
 }
 
 /** The phishing list at one server, where each key that is asked for costs as much again: so without the domains above. */
+const { note: _, ...listed } = phishing
 export const alone: Database = {
-  ...phishing,
+  ...listed,
   name: 'alone',
   examples: ['metemask.today', 'moonbirds.tv', 'wikipedia.org'],
   about:

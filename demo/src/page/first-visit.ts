@@ -2,9 +2,10 @@
 
 import type { Config, Shape } from './backstage.js'
 import { databases } from './databases.js'
-import { bytes, element, find, messageOf, milliseconds } from './format.js'
+import { bytes, element, find, milliseconds } from './format.js'
 import { MODES } from './modes.js'
 import { Session } from './session.js'
+import { inWords } from './trouble.js'
 import type { Exchange } from './wire/recorder.js'
 
 const HOME_BITS_A_SECOND = 20e6
@@ -41,7 +42,9 @@ export class FirstVisit {
         ...phasesOf(exchanges).map(([title, both]) => phase(title, both, began, total)),
       )
     } catch (error) {
-      said.textContent = `No answer: ${messageOf(error)}`
+      const { title, text } = inWords(error)
+      said.textContent = `${title}. ${text}`
+      find(this.#page, '#phases', HTMLOListElement).replaceChildren()
     }
     await session.close().catch(() => {})
     button.disabled = false

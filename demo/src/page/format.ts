@@ -36,6 +36,28 @@ export function element<Name extends keyof HTMLElementTagNameMap>(
   return made
 }
 
+/** A framed part of the page that says what came of a call. */
+export function card(
+  kind: string,
+  title: string,
+  body: readonly (Node | string)[],
+  more: readonly Node[] = [],
+): HTMLElement {
+  return element(
+    'section',
+    { class: 'card answer', 'data-kind': kind, tabindex: '-1' },
+    element('h2', {}, title),
+    element('p', {}, ...body),
+    ...more,
+  )
+}
+
+export function button(text: string, act: () => void): HTMLButtonElement {
+  const made = element('button', { type: 'button' }, text)
+  made.addEventListener('click', act)
+  return made
+}
+
 /** The only element below `parent` that matches. */
 export function find<E extends Element>(parent: ParentNode, selector: string, type: new () => E): E {
   const found = parent.querySelector(selector)

@@ -1,10 +1,11 @@
 // A field, what each server saw of the lookup, the answer, and a lie that is caught: the first page, and with other words *One server*.
 
-import { TamperedError, UnsupportedError } from '@keyhush/client'
+import { TamperedError } from '@keyhush/client'
 import { type Config, setLiar } from './backstage.js'
-import { bytes, element, find, messageOf, milliseconds } from './format.js'
-import { noise, noiseBack } from './noise.js'
+import { button, bytes, card, element, find, milliseconds } from './format.js'
+import { noise, noiseBack, STRIPES } from './noise.js'
 import type { Ended, Session } from './session.js'
+import { trouble } from './trouble.js'
 import type { Words } from './words.js'
 
 export class Home {
@@ -59,11 +60,12 @@ export class Home {
     this.#said.textContent = this.#words.asking
     try {
       const ended = lie ? await this.#askLiar(key) : await this.#session.ask(key)
+      const { result } = ended
+      if ('error' in result && !(result.error instanceof TamperedError)) throw result.error
       this.#show([...this.#split(ended), this.#answer(ended)])
       this.#onAnswer()
     } catch (error) {
-      const isRunning = error instanceof UnsupportedError
-      this.#show([card('error', 'No answer', [messageOf(error), isRunning ? '.' : '. Is the demo still running?'])])
+      this.#show([trouble(error, () => void this.#look(key, false))])
     }
     this.#button.disabled = false
   }
@@ -99,14 +101,16 @@ export class Home {
     return [
       element('p', { class: 'key' }, ...parts, element('code', {}, key)),
       element('div', { class: 'panels' }, ...panels),
+      element('p', { class: 'quiet' }, STRIPES),
       element('p', { class: 'join' }, 'verdict' in result ? joined : apart),
     ]
   }
 
   #answer({ key, result, cost }: Ended): HTMLElement {
-    const { liar, caught, culprit, them } = this.#words
+    const { liar, title, caught, culprit, them } = this.#words
     if ('verdict' in result) {
       const { kind, title, body } = result.verdict
+      const { note } = this.#session.database
       const lie = button(`Make server ${liar} lie`, () => void this.#look(key, true))
       return card(kind, title, body, [
         facts([
@@ -114,16 +118,16 @@ export class Home {
           ['Sent', bytes(cost.bytesUp)],
           ['Received', bytes(cost.bytesDown)],
         ]),
+        ...(note === undefined ? [] : [element('p', { class: 'quiet' }, note)]),
         known(this.#words),
         ...(this.#config.hosted ? [element('div', { class: 'actions' }, lie)] : []),
       ])
     }
-    if (!(result.error instanceof TamperedError)) return card('error', 'No answer', [messageOf(result.error)])
     const again = button('Look it up again', () => void this.#look(key, false))
     return card(
       'caught',
-      `Server ${liar} lied. The answer was refused.`,
-      [`One bit of its reply was changed. ${caught}`],
+      title,
+      [`The demo changed one bit of server ${liar}’s reply. ${caught}`],
       [
         facts([
           ['Your app gets', 'TamperedError'],
@@ -135,16 +139,6 @@ export class Home {
       ],
     )
   }
-}
-
-function card(kind: string, title: string, body: readonly (Node | string)[], more: readonly Node[] = []): HTMLElement {
-  return element(
-    'section',
-    { class: 'card answer', 'data-kind': kind, tabindex: '-1' },
-    element('h2', {}, title),
-    element('p', {}, ...body),
-    ...more,
-  )
 }
 
 function facts(rows: readonly (readonly [string, string])[]): HTMLElement {
@@ -165,10 +159,4 @@ function known({ unless, all }: Words): HTMLElement {
     element('dt', {}, 'That you asked, when, and from which address'),
     element('dd', {}, `Known to ${all}.`),
   )
-}
-
-function button(text: string, act: () => void): HTMLButtonElement {
-  const made = element('button', { type: 'button' }, text)
-  made.addEventListener('click', act)
-  return made
 }

@@ -2,10 +2,11 @@
 
 import { type Config, fetchConfig } from './backstage.js'
 import { databases } from './databases.js'
-import { element, find, messageOf } from './format.js'
+import { element, find } from './format.js'
 import { Home } from './home.js'
 import { Session } from './session.js'
 import { connectToy } from './toy.js'
+import { trouble } from './trouble.js'
 import { BOTH } from './words.js'
 
 const page = (id: string) => find(document, `#${id}`, HTMLElement)
@@ -55,6 +56,7 @@ async function start(): Promise<void> {
   for (const link of links()) link.hidden = !offered.includes(nameOf(link.hash))
   page('local').hidden = !config.hosted
   const begun = new Set<string>()
+  let said: HTMLElement | undefined
   const show = async (moved: boolean) => {
     const asked = nameOf(location.hash)
     const name = offered.includes(asked) ? asked : 'home'
@@ -69,13 +71,22 @@ async function start(): Promise<void> {
       scrollTo(0, 0)
       title.focus()
     }
-    if (!begun.has(name)) {
-      begun.add(name)
-      await pages[name]!(config, session)
+    const link = [...links()].find(({ hash }) => nameOf(hash) === name)
+    link?.scrollIntoView({ block: 'nearest', inline: 'center' })
+    said?.remove()
+    try {
+      if (!begun.has(name)) {
+        begun.add(name)
+        await pages[name]!(config, session)
+      }
+      if (name === 'wire') await explorer?.show()
+    } catch (error) {
+      begun.delete(name)
+      said = say(error, () => void show(false))
+      page(name).append(said)
     }
-    if (name === 'wire') await explorer?.show()
   }
-  addEventListener('hashchange', () => void show(true).catch(fail))
+  addEventListener('hashchange', () => void show(true))
   document.body.classList.add('started')
   await show(false)
 }
@@ -83,10 +94,11 @@ async function start(): Promise<void> {
 const links = () => document.querySelectorAll<HTMLAnchorElement>('nav a')
 const nameOf = (hash: string) => hash.replace(/^#\/?/, '') || 'home'
 
-function fail(error: unknown): void {
-  document.body.classList.add('started')
-  const text = `This page could not start: ${messageOf(error)}. Is the demo still running?`
-  find(document, 'main', HTMLElement).prepend(element('p', { class: 'card', role: 'alert' }, text))
+function say(error: unknown, again: () => void): HTMLElement {
+  return element('div', { role: 'alert' }, trouble(error, again))
 }
 
-start().catch(fail)
+start().catch((error: unknown) => {
+  document.body.classList.add('started')
+  find(document, 'main', HTMLElement).prepend(say(error, () => location.reload()))
+})

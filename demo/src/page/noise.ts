@@ -4,6 +4,10 @@ import type { ServerName } from './backstage.js'
 import { count, element } from './format.js'
 import type { Exchange } from './wire/recorder.js'
 
+/** of all pictures */
+export const STRIPES =
+  'The empty stripes are headers: which list, and which version of it. They are the same for everybody.'
+
 /** A figure with everything that a server was sent. */
 export function noise(server: ServerName, exchanges: readonly Exchange[]): HTMLElement {
   const bytes = exchanges.filter(exchange => exchange.server === server).flatMap(({ sent }) => [...sent])

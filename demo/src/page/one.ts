@@ -3,9 +3,10 @@
 import { type Estimate, estimate } from '@keyhush/client'
 import { type Config, prepareAlone } from './backstage.js'
 import { alone, databases } from './databases.js'
-import { bytes, count, element, find, messageOf } from './format.js'
+import { bytes, count, element, find } from './format.js'
 import { Home } from './home.js'
 import { Session } from './session.js'
+import { trouble } from './trouble.js'
 import { sideBySide } from './wire/side-by-side.js'
 import { ALONE } from './words.js'
 
@@ -26,7 +27,7 @@ export class One {
     try {
       await prepareAlone()
     } catch (error) {
-      said.textContent = `${messageOf(error)}. Is the demo still running?`
+      said.replaceChildren(trouble(error, () => void this.start()))
       return
     }
     said.hidden = true

@@ -3,8 +3,9 @@
 import { type Change, type Config, fetchPublished, type Outcome, type Published, publish } from './backstage.js'
 import { databases } from './databases.js'
 import { hostOf } from './domains.js'
-import { element, find, grouped, messageOf } from './format.js'
+import { element, find, grouped } from './format.js'
 import { Session } from './session.js'
+import { trouble } from './trouble.js'
 
 export class Publishing {
   readonly #page: HTMLElement
@@ -43,7 +44,7 @@ export class Publishing {
       )
       await this.#look(all.at(-1)?.domain)
     } catch (error) {
-      this.#write('#looked', `The list could not be opened: ${messageOf(error)}`)
+      find(this.#page, '#looked', HTMLElement).replaceChildren(trouble(error, () => void this.start()))
     }
   }
 
@@ -70,10 +71,14 @@ export class Publishing {
   /** Only on request: a lookup after each change would show what is of interest here. */
   async #look(domain = hostOf(this.#input.value)): Promise<void> {
     if (domain === undefined) return this.#write('#looked', databases.phishing.unreadable)
-    const { result } = await this.#session.ask(domain)
-    if ('error' in result) return this.#write('#looked', `No answer: ${messageOf(result.error)}`)
-    const { title } = result.verdict
-    find(this.#page, '#looked', HTMLElement).replaceChildren(element('code', {}, domain), `: ${title.toLowerCase()}.`)
+    const looked = find(this.#page, '#looked', HTMLElement)
+    try {
+      const { result } = await this.#session.ask(domain)
+      if ('error' in result) throw result.error
+      looked.replaceChildren(element('code', {}, domain), `: ${result.verdict.title.toLowerCase()}.`)
+    } catch (error) {
+      looked.replaceChildren(trouble(error, () => void this.#look(domain)))
+    }
   }
 
   #write(selector: string, text: string): void {

@@ -2,9 +2,10 @@
 
 import type { Config, ServerName } from './backstage.js'
 import { databases } from './databases.js'
-import { count, element, find, grouped, messageOf } from './format.js'
+import { count, element, find, grouped } from './format.js'
 import { noise } from './noise.js'
 import { type Ended, Session } from './session.js'
+import { trouble } from './trouble.js'
 import { fetchManifest } from './wire/manifest.js'
 import { pool } from './wire/pooled.js'
 
@@ -37,21 +38,23 @@ export class Three {
     this.#button.disabled = true
     this.#say('Asking three servers…')
     try {
-      this.#show(await this.#session.ask(key))
+      const ended = await this.#session.ask(key)
+      if ('error' in ended.result) throw ended.result.error
+      this.#say(`${ended.result.verdict.title}: ${key}`)
+      this.#show(ended)
     } catch (error) {
-      this.#say(`No answer: ${messageOf(error)}. Is the demo still running?`)
+      this.#say(trouble(error, () => void this.start()))
     }
     this.#button.disabled = false
   }
 
-  #say(text: string): void {
-    find(this.#page, '#three-said', HTMLElement).textContent = text
+  #say(what: string | Node): void {
+    find(this.#page, '#three-said', HTMLElement).replaceChildren(what)
     find(this.#page, '#three-shown', HTMLElement).hidden = true
   }
 
   #show(ended: Ended): void {
-    const { key, exchanges, result } = ended
-    this.#say('verdict' in result ? `${result.verdict.title}: ${key}` : messageOf(result.error))
+    const { exchanges } = ended
     find(this.#page, '#three-panels', HTMLElement).replaceChildren(...ALL.map(server => noise(server, exchanges)))
     find(this.#page, '#pooled', HTMLElement).replaceChildren(
       element('p', {}, 'Choose who shows the others what they were sent.'),

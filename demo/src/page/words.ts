@@ -13,7 +13,8 @@ export interface Words {
   readonly unless: string
   readonly all: string
   readonly them: string
-  /** of a lie: what caught it, and what that tells of who lied */
+  /** of a lie: what happened, what caught it, and what that tells of who lied */
+  readonly title: string
   readonly caught: string
   readonly culprit: string
 }
@@ -26,9 +27,10 @@ export const BOTH: Words = {
   unless: 'unless the two servers share what they saw',
   all: 'both servers',
   them: 'the servers',
+  title: 'A server lied. The answer was refused.',
   caught:
     'The proof in the replies caught it: both replies together must match the fingerprint of the list that both servers gave before you asked.',
-  culprit: 'The proof does not show which of the two lied.',
+  culprit: 'Your app cannot tell which of the two lied: the proof shows only that the replies do not fit.',
 }
 
 export const ALONE: Words = {
@@ -39,6 +41,7 @@ export const ALONE: Words = {
   unless: 'unless whoever signs the list helps the server',
   all: 'the server',
   them: 'the server',
+  title: 'Server A lied. The answer was refused.',
   caught: 'The proof in the reply caught it: it must match the public hint that the publisher has signed.',
   culprit: 'There is one server, so it is known who lied.',
 }

@@ -27,6 +27,7 @@ export class Explorer {
     const { last, database } = this.#session
     const found = last.found ?? (await this.#session.ask(database.examples[0]))
     const absent = last.absent ?? (await this.#session.ask(database.examples.at(-1)!))
+    for (const { result } of [found, absent]) if ('error' in result) throw result.error
     const [one, other] = await Promise.all([this.#seen(found, true), this.#seen(absent, false)])
     const manifest = await fetchManifest(this.#session.urlAt('A'), absent.exchanges[0]!)
     find(this.#page, '#checks', HTMLUListElement).replaceChildren(...check(other, one).map(line))
