@@ -245,3 +245,18 @@ test('every test that docs/threat-model.md names exists, and has a title with th
   expect(missing).toEqual([])
   expect(named.flatMap(({ titles }) => titles).length).toBeGreaterThan(200)
 })
+
+test("what a package's README names can be reached from where the package is published", () => {
+  const packages = [...readdirSync(join(root, 'packages')).map(name => `packages/${name}`), 'server']
+  const blob = 'https://github.com/keyhush/keyhush/blob/main/'
+  const lost = packages.flatMap(folder => {
+    const readme = readFileSync(join(root, folder, 'README.md'), 'utf8')
+    const prose = readme.replace(/```[\s\S]*?```/g, '')
+    const links = [...prose.matchAll(/\]\(([^)#]+)/g)].map(([, link]) => link!)
+    const isThere = (link: string) =>
+      link.startsWith(blob) ? existsSync(join(root, link.slice(blob.length))) : /^https:/.test(link)
+    const unlinked = [...prose.matchAll(/`(docs\/[^`]*)`/g)].map(([, path]) => path!)
+    return [...links.filter(link => !isThere(link)), ...unlinked].map(what => `${folder}: ${what}`)
+  })
+  expect(lost).toEqual([])
+})
