@@ -1,0 +1,9 @@
+import { open } from '@keyhush/client'
+import { open as openInstant } from '@keyhush/client/instant'
+import { servers } from '../servers.js'
+
+test.each([open, openInstant])('open() names what jsdom lacks', async open => {
+  const missing = await open({ servers }).catch(error => error)
+  expect(missing).toMatchObject({ name: 'UnsupportedError', reason: 'platform' })
+  expect(missing.message).toContain('TextDecoder, TextEncoder, fetch')
+})
