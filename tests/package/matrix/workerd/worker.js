@@ -5,7 +5,7 @@ import { open } from '@keyhush/client'
 import { entries } from '../entries.js'
 import { servers } from '../servers.js'
 
-const EXPECTED = 'instant river false, local river false, full unsupported, river, river'
+const EXPECTED = 'instant river false, instant river false, local river false, full unsupported, river, river'
 
 async function said(mode) {
   const map = await open({ servers, mode, storage: 'memory' })
@@ -14,7 +14,8 @@ async function said(mode) {
 
 export default {
   async fetch() {
-    const all = [await said('instant'), await said('local'), await said('full').catch(error => `full ${error.code}`)]
+    const all = [await said('instant'), await said('auto'), await said('local')]
+    all.push(await said('full').catch(error => `full ${error.code}`))
     for (const answer of entries) all.push(await answer(servers))
     return new Response(all.join(', '))
   },
