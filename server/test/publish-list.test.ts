@@ -64,6 +64,19 @@ async function begun(list: List | string, count = 2, choices: Choices = { maxVal
   return {
     world,
     bring,
+    /** A run that is killed once the first server has its batch. */
+    async leave(list: List) {
+      let arrived = 0
+      const fetch: PublishOptions['fetch'] = async (url, init) => {
+        if (arrived > 0) throw new TypeError('killed')
+        const reply = await world.fetch(`${url}`, init)
+        if (init?.method === 'POST' && `${url}`.endsWith('/v1/epochs')) arrived += 1
+        return reply
+      }
+      expect(await outcomeOf(bring(list, { fetch }))).toBeDefined()
+      const epochs = [...world.servers.values()].map(({ updatable }) => updatable().newest.manifest.epoch)
+      expect(new Set(epochs).size).toBe(2)
+    },
     async expectAt(expected: List, seen = '') {
       for (const each of await lists()) expect([seen, each]).toEqual([seen, printed(expected)])
       await world.expectWhole(seen)
@@ -150,14 +163,31 @@ describe('a file', () => {
     ],
     ['nothing', '', /empty/],
     ['a header alone', 'key,value\n', /no records/],
-  ])('with %s has nothing sent, whatever it changes before', async (_, contents, message) => {
-    const { bring, world, expectAt } = await begun(numbered(3))
-    const error = await bring(contents, { batchBytes: 60 }).catch((reason: unknown) => reason)
-    expect(error).toBeInstanceOf(BuildError)
-    expect((error as BuildError).message).toMatch(message)
-    expect(world.sent).toBe(0)
-    await expectAt(numbered(3))
-    await world.end()
+  ])(
+    'with %s has nothing sent, whatever it changes before, and whatever an earlier run left',
+    async (_, contents, message) => {
+      const { bring, world, expectAt, leave } = await begun(numbered(3))
+      await leave(numbered(4))
+      const error = await bring(contents, { batchBytes: 60 }).catch((reason: unknown) => reason)
+      expect(error).toBeInstanceOf(BuildError)
+      expect((error as BuildError).message).toMatch(message)
+      expect(world.sent).toBe(0)
+      await bring(numbered(4))
+      await expectAt(numbered(4))
+      await world.end()
+    },
+  )
+
+  test('makes the same epochs wherever it is published', async () => {
+    const list = new Map([...numbered(25, i => `edited ${i}`), ...numbered(30, i => `${i}`, 100)])
+    const hashes = new Set<string>()
+    for (let i = 0; i < 3; i++) {
+      const { bring, world, newest } = await begun(numbered(40))
+      expect((await bring(list, { batchBytes: 500, allowDeletes: 15 })).batches).toBeGreaterThan(5)
+      hashes.add(newest().manifestHash)
+      await world.end()
+    }
+    expect(hashes.size).toBe(1)
   })
 
   test('that deletes more than a tenth of the keys needs --allow-deletes, with no fewer', async () => {
@@ -199,24 +229,39 @@ describe('a file', () => {
     await world.end()
   })
 
-  test('beside which somebody else publishes has nothing sent on the other epoch; the next run continues', async () => {
-    const { bring, expectAt, world, newest } = await begun(numbered(10))
-    const list = numbered(11)
-    const other = async (calm: PublishOptions) =>
-      await publish({ ...calm, operations: Buffer.from('{"op":"edit","key":"key 1","value":"other"}\n') })
-    const onProgress: PublishListOptions['onProgress'] = ({ stage }) => {
-      if (stage === 'publishing')
-        world.pause = async () => {
-          world.pause = async () => {}
-          await world.perform(other)
-        }
-    }
-    await expect(bring(list, { onProgress })).rejects.toMatchObject({ exit: 3, message: /published meanwhile/ })
-    expect(newest().manifest.epoch).toBe(2)
-    expect(await bring(list)).toMatchObject({ adds: 1, edits: 1 })
-    await expectAt(list)
+  test('that brings back what an earlier one brought is published, though its operations were published before', async () => {
+    const { bring, expectAt, world } = await begun(numbered(10))
+    expect(await bring(numbered(11))).toMatchObject({ adds: 1, deletes: 0 })
+    expect(await bring(numbered(10))).toMatchObject({ adds: 0, deletes: 1 })
+    expect(await bring(numbered(11))).toMatchObject({ adds: 1, deletes: 0, published: { epoch: 4 } })
+    await expectAt(numbered(11))
     await world.end()
   })
+
+  test.each([0, 1])(
+    'beside which somebody else publishes has nothing more sent after batch %i; the next run continues',
+    async before => {
+      const { bring, expectAt, world, newest } = await begun(numbered(10))
+      const list = numbered(12)
+      const other = async (calm: PublishOptions) =>
+        await publish({ ...calm, operations: Buffer.from('{"op":"edit","key":"key 1","value":"other"}\n') })
+      const onProgress: PublishListOptions['onProgress'] = ({ stage, done }) => {
+        if (stage === 'publishing' && done === before)
+          world.pause = async () => {
+            world.pause = async () => {}
+            await world.perform(other)
+          }
+      }
+      await expect(bring(list, { onProgress, batchBytes: 1 })).rejects.toMatchObject({
+        exit: 3,
+        message: /published meanwhile/,
+      })
+      expect(newest().manifest.epoch).toBe(2 + before)
+      expect(await bring(list)).toMatchObject({ adds: 2 - before, edits: 1 })
+      await expectAt(list)
+      await world.end()
+    },
+  )
 
   test('without changes renews the epoch, if it would be valid for longer', async () => {
     const { bring, world, newest } = await begun(numbered(3))
@@ -233,7 +278,8 @@ describe('a file', () => {
   })
 
   test('of values that are too long is refused before anything is sent, with the line that builds the next generation', async () => {
-    const { bring, world, newest } = await begun(numbered(3))
+    const { bring, world, newest, leave } = await begun(numbered(3))
+    await leave(numbered(4))
     const list = numbered(3).set('key 1', 'x'.repeat(25)).set('key 0', 'edited')
     const error = (await bring(list).catch((reason: unknown) => reason)) as BuildError
     expect(error).toBeInstanceOf(BuildError)
@@ -275,18 +321,18 @@ describe('a file', () => {
 
 describe('a dry run', () => {
   test('counts, and sends, signs and writes nothing, also what an earlier run left', async () => {
-    const { bring, world, newest } = await begun(numbered(30))
-    await outcomeOf(bring(numbered(31), {}, { effect: 4, fate: 'killed before', arrives: 0 })) // one server has it, unsigned
+    const { bring, world, newest, leave } = await begun(numbered(30))
+    await leave(numbered(31))
     const list = new Map([...numbered(28), ['key 3', 'edited'], ['new', 'x']])
     const epochs = () => [...world.servers.values()].map(({ updatable }) => updatable().newest.manifest.epoch)
     const before = epochs()
     const dry = await bring(list, { dryRun: true })
     expect([world.effects, epochs()]).toEqual([0, before])
     expect(dry).toMatchObject({ adds: 1, edits: 1, batches: 1, isRefused: false })
-    expect([dry.published, dry.downloads]).toEqual([undefined, undefined])
+    expect([dry.published, dry.growth, dry.begins]).toEqual([undefined, undefined, false])
     expect(await bring(numbered(5), { dryRun: true })).toMatchObject({ isRefused: true })
-    const real = await bring(list)
-    expect({ ...real, published: undefined }).toEqual(dry)
+    const { published, ...real } = await bring(list)
+    expect([published!.epoch, dry]).toEqual([3, expect.objectContaining(real)])
     expect(newest().manifest.generation).toBe(1)
     await world.end()
   })
@@ -296,10 +342,10 @@ describe('a dry run', () => {
     for (const count of THOROUGH ? [16, 300, 900, 1100, 1300, 1500, 2500, 4000] : [300, 2500]) {
       const { bring, world, newest } = await begun(numbered(300), 2, { maxValueBytes: 20, headroom: 300 })
       const list = new Map([...numbered(300), ...numbered(count, () => 'x', 1000)])
-      const { downloads } = await bring(list, { dryRun: true })
+      const { begins } = await bring(list, { dryRun: true })
       await bring(list)
-      expect([count, downloads !== undefined]).toEqual([count, newest().manifest.generation > 1])
-      seen.add(downloads !== undefined)
+      expect([count, begins]).toEqual([count, newest().manifest.generation > 1])
+      seen.add(begins!)
       await world.end()
     }
     expect(seen.size).toBe(2)
@@ -309,10 +355,10 @@ describe('a dry run', () => {
 test('a file that adds more than the generation has room for begins one, with room for the batches that follow', async () => {
   const { bring, expectAt, world, newest } = await begun(numbered(20))
   const { files, missing } = watching(world)
-  const list = new Map([...numbered(20), ...numbered(6000, i => `${i}`, 100)])
+  const list = new Map([...numbered(20), ...numbered(4000, i => `${i}`, 100)])
   files.push(numbered(20), list)
-  const summary = await bring(list, { batchBytes: 60_000 })
-  expect(summary).toMatchObject({ adds: 6000, published: { began: true, growth: expect.stringMatching(/room/) } })
+  const summary = await bring(list, { batchBytes: 40_000 })
+  expect(summary).toMatchObject({ adds: 4000, published: { began: true, growth: expect.stringMatching(/room/) } })
   expect([summary.batches > 3, newest().manifest.generation]).toEqual([true, 2])
   expect(missing).toEqual([])
   await expectAt(list)
@@ -329,7 +375,7 @@ test.each([1, 2, 3])('a run that is disturbed at any effect is finished by the n
   const draw = chance(count)
   for (let effect = 1; effect <= effects; effect++) {
     for (const fate of FATES) {
-      if (draw(THOROUGH ? 1 : 25) !== 0) continue
+      if (draw(THOROUGH ? 1 : 40) !== 0) continue
       const { world, bring, expectAt } = await begun(old, count)
       const { files, missing } = watching(world)
       files.push(old, list)

@@ -144,7 +144,7 @@ export class World {
       own: this.alone,
       key: this.keys,
       record,
-      fetch: (url, init) => this.#fetch(`${url}`, init),
+      fetch: (url, init) => this.fetch(`${url}`, init),
     })
   }
 
@@ -172,7 +172,7 @@ export class World {
     await late?.()
   }
 
-  async #fetch(url: string, { method = 'GET', headers = {}, body }: RequestInit = {}): Promise<Response> {
+  async fetch(url: string, { method = 'GET', headers = {}, body }: RequestInit = {}): Promise<Response> {
     const origin = new URL(url).origin
     const server = this.servers.get(origin)!
     const path = url.slice(origin.length)

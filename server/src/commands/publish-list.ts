@@ -52,11 +52,12 @@ export async function publishNewList(
     const manifestFile = folder && join(folder, 'v1/manifest')
     return publishList({ ...common, data, format, valueEncoding, allowDeletes, dryRun, manifestFile, onProgress })
   })
-  const { adds, edits, deletes, batches, bytes, published, downloads, isRefused } = summary
+  const { adds, edits, deletes, batches, bytes, published, growth, begins, isRefused } = summary
   const changes: Printed = batches === 0 ? { changes: 'no changes' } : { adds, edits, deletes }
   const batched = batches > 1 || published === undefined ? { batches, 'batch bytes': bytes } : {}
   const foreseen = published === undefined && {
-    'clients download': downloads === undefined ? 'the changes' : `the list again, in a new generation: ${downloads}`,
+    'clients download': begins ? 'the list again' : 'the changes',
+    ...(growth !== undefined && { 'new generation': `${begins ? 'expected' : 'due, but not begun'}: ${growth}` }),
     ...(isRefused && { 'to publish it': `add --allow-deletes ${deletes}` }),
   }
   return { counts: { ...changes, ...batched, ...foreseen }, published }

@@ -7,7 +7,10 @@ import type { Core } from '@keyhush/wasm'
 /** A lookup costs 2·Q entries. A new plan pays when Q is this many times the planner's. */
 const MOST_PARTITIONS_OVER_PLAN = 1.25
 
-/** Most bytes of a directory without an overlay, for each record and block. An added key costs 20 bytes. */
+/** What an added key costs in the directory. */
+const ADDED_KEY_BYTES = 20
+
+/** Most bytes of a directory without an overlay, for each record and block. */
 const FRESH_DIRECTORY_BYTES_A_RECORD = 0.75
 const FRESH_DIRECTORY_BYTES_A_BLOCK = 16
 const MOST_OVERLAY_BYTES_A_RECORD = 1
@@ -42,6 +45,14 @@ export function whyGenerationPays(core: Core, manifest: Size): string | undefine
     return `the key directory has grown to ${directoryBytes} bytes`
   }
   return undefined
+}
+
+/** The same once so many keys were added to those that there are; about, because an added key may cost less. */
+export function whyGenerationWillPay(core: Core, manifest: Size, keys: number, added: number): string | undefined {
+  const records = Math.max(manifest.records, keys + added)
+  const partitions = Math.max(manifest.partitions, Math.ceil(records / manifest.partitionRecords))
+  const directoryBytes = manifest.directoryBytes + ADDED_KEY_BYTES * added
+  return whyGenerationPays(core, { ...manifest, records, partitions, directoryBytes })
 }
 
 /** How many records a new generation has room for by default. */

@@ -7,7 +7,7 @@
 //
 // A later run continues after a kill: it finishes the batch under way, and compares again.
 
-import { builtFor, equalBytes, FINGERPRINT_BYTES, toHex } from '@keyhush/protocol'
+import { builtFor, equalBytes, FINGERPRINT_BYTES, hasRows, toHex } from '@keyhush/protocol'
 import { type Core, loadCore } from '@keyhush/wasm'
 import { BuildError, PublishError } from '../base/errors.js'
 import { MOST_BATCH_BYTES, MOST_BATCH_RECORDS_BYTES } from '../base/most.js'
@@ -15,7 +15,7 @@ import { type ListOptions, readList } from '../dataset/build.js'
 import { blobsOf } from '../dataset/directory.js'
 import type { KeyedRecords } from '../dataset/ingest/table.js'
 import { type Difference, differenceOf, misfit, portionsOf, valueIn } from './difference.js'
-import { whyDownloadedAgain } from './forecast.js'
+import { whyGenerationWillPay } from './growth.js'
 import { type NewestEpoch, newestOf, type PublishOptions, type PublishSummary, publish } from './publish.js'
 import type { PublishedServer } from './server.js'
 
@@ -47,8 +47,10 @@ export interface ListSummary {
   readonly bytes: number
   /** of the last batch, or of the newest epoch if there was none; undefined: it was a dry run */
   readonly published?: PublishSummary | undefined
-  /** of a dry run: why clients will probably download the list again */
-  readonly downloads?: string | undefined
+  /** of a dry run: why a new generation is expected; undefined: none is */
+  readonly growth?: string | undefined
+  /** of a dry run: it will be begun, so that clients download the list again */
+  readonly begins?: boolean | undefined
   /** of a dry run: the deletes are too many without `allowDeletes` */
   readonly isRefused: boolean
 }
@@ -89,9 +91,9 @@ export async function publishList(options: PublishListOptions): Promise<ListSumm
     bytes += operations.length
   }
   if (dryRun) {
-    const directory = await directoryOf(core, newest)
-    const downloads = whyDownloadedAgain(core, manifest, directory, rows, difference)
-    return { ...counts, batches, bytes, downloads, isRefused }
+    const growth = whyGenerationWillPay(core, manifest, difference.before, counts.adds)
+    const begins = growth !== undefined && options.generation !== false && !hasRows(manifest)
+    return { ...counts, batches, bytes, growth, begins, isRefused }
   }
   if (isRefused) throw new PublishError(`${data}: ${tooMany(difference)}`)
   let [following, done] = [counts.adds, 0]
@@ -158,7 +160,7 @@ function checkFits({ manifest }: NewestEpoch, rows: KeyedRecords, options: Publi
     ...(proofs === 'merkle' ? [] : [`--proofs ${proofs}`]),
   ]
   const fit = variable ? `at most ${valueBytes} bytes` : `exactly ${valueBytes} bytes, as all values of the list have`
-  const build = `\`keyhush build ${data} ${choices.join(' ')}\` with your other options`
+  const build = `\`keyhush build ${quoted(data)} ${choices.join(' ')}\` with your other options`
   const remedy =
     manifestFile === undefined
       ? `all operators build: \`curl -o manifest.bin ${options.servers[0]}/v1/manifest\`, then ${build}`
@@ -170,6 +172,11 @@ function checkFits({ manifest }: NewestEpoch, rows: KeyedRecords, options: Publi
   )
 }
 
+/** As a shell takes it. */
+function quoted(file: string): string {
+  return /^[\w./-]+$/.test(file) ? file : `'${file.replaceAll("'", `'\\''`)}'`
+}
+
 /** The records of an epoch, as its manifest has them. */
 async function* partitionsOf(core: Core, newest: NewestEpoch, onProgress: ListOptions['onProgress']) {
   const { partitions } = newest.manifest
@@ -178,11 +185,6 @@ async function* partitionsOf(core: Core, newest: NewestEpoch, onProgress: ListOp
     yield await verified(core, newest.servers, blob)
     onProgress?.({ stage: 'comparing', done: q + 1, total: partitions })
   }
-}
-
-async function directoryOf(core: Core, { manifest, servers }: NewestEpoch): Promise<Uint8Array> {
-  const { directoryHash: hash, directoryBytes: bytes } = manifest
-  return await verified(core, servers, { hash, bytes })
 }
 
 /** A blob from the first server that gives it. Throws PublishError. */
