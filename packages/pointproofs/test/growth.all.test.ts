@@ -90,7 +90,7 @@ test('a new file is published by batches; one that adds more than there is room 
   expect(await bring(19)).toMatchObject({ batches: 0, published: { epoch: 4 } })
   expect(await bring(6000, { dryRun: true })).toMatchObject({
     begins: false,
-    growth: expect.stringMatching(/directory/),
+    growth: expect.stringMatching(/partitions/),
   })
   await expect(bring(6000)).rejects.toThrow(/begin a new.*With Pointproofs you build it: `keyhush build .*--succeeds/)
   for (const app of apps) expect(decodeManifest((await app.inject('/v1/manifest')).rawPayload).epoch).toBe(4)
