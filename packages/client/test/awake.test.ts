@@ -177,6 +177,7 @@ describe('a device that is offline while it downloads', () => {
     const page = device()
     page.at(1, page.goOffline)
     const map = await drive(page.clock, page.open('auto'))
+    await drive(page.clock, map.at(6)) // the download begins after a lookup
     await waiting(page)
     const before = page.clock.now()
     const closing = map.close()

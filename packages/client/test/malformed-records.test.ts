@@ -19,6 +19,8 @@ describe.each(['instant', 'local', 'auto'] as const)('mode %s', mode => {
   test('a malformed record is the database’s fault, and is asked for like any other', async () => {
     const { network } = plantedIn()
     const { harness, map } = await openedOn({ network }, { mode, storage: 'memory' })
+    await harness.drive(map.at(1)) // in mode auto a download begins
+    await settle()
     const seen = []
     for (const index of [5, PLANTED]) {
       const before = network.seen.length

@@ -32,6 +32,7 @@ function tabOn(w: World) {
     const planner = { pays: () => true, ...(full ? { choose: () => tapir } : {}) }
     const given = { mode: 'auto', push: false, proofs: undefined, timeoutMs: undefined, ...others } as const
     const map = await w.drive(life.openIdle(given, planner))
+    if (map.mode === 'instant') await w.drive(map.at(0)) // the first state waits for a lookup
     await rest()
     return map
   }
@@ -194,8 +195,10 @@ describe('a state from which no update leads on, on a metered line', () => {
       const before = blobs(w.network).length
       w.network.replaceOnBoth(newest)
       if (call === 'sync') await w.drive(map.sync())
-      expect(hex((await w.drive(map.at(1)))!)).toBe(hex(newest.byIndex[1]!))
-      await rest()
+      for (let lookup = 0; lookup < 3; lookup++) {
+        expect(hex((await w.drive(map.at(1)))!)).toBe(hex(newest.byIndex[1]!))
+        await rest()
+      }
       expect([map.mode, map.epoch, blobs(w.network).length]).toEqual(['instant', 5, before])
       expect(types(life).at(-1)).toBe('postponed')
       line.become('unmetered')

@@ -4,6 +4,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Environment } from '../src/platform/environment.js'
 import { openWith } from '../src/testing.js'
+import { settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { core, Harness, keyless } from './support/harness.js'
 import { A, B, on } from './support/network.js'
@@ -60,9 +61,11 @@ test('a lookup yields once, then sends both requests together; withdrawn before 
 test('in mode auto what a state costs is computed in the background, once open() has resolved', async () => {
   const { harness, steps, environment } = watched()
   const map = await harness.drive(openWith(environment, { ...OPTIONS, mode: 'auto' }))
+  const cores = () => steps.filter(step => step === 'core' || step === 'background')
+  expect(cores()).toEqual(['core', 'background'])
   await harness.drive(map.at(3))
-  const cores = steps.filter(step => step === 'core' || step === 'background')
-  expect(cores.slice(0, 3)).toEqual(['core', 'background', 'core'])
+  await settle()
+  expect(cores().slice(0, 4)).toEqual(['core', 'background', 'background', 'core'])
 })
 
 // Before the first instant lookup there is one round trip, which does not wait for the core.

@@ -20,6 +20,7 @@ const opening = (life: Life, pays = false) =>
   life.openIdle({ mode: 'auto', push: false, publisherKey }, { pays: () => pays })
 const opened = async (life: Life, pays = false): Promise<KeyhushMap> => {
   const map = await life.world.drive(opening(life, pays))
+  if (pays) await life.world.drive(map.at(0)) // the first state waits for a lookup
   await rest()
   return map
 }

@@ -34,6 +34,7 @@ const opening = (life: Life, { full = false, pays = lookups => lookups >= PAYS, 
 }
 const opened = async (life: Life, how: How = {}): Promise<KeyhushMap> => {
   const map = await life.world.drive(opening(life, how))
+  if (map.mode === 'instant' && how.pays?.(0)) await life.world.drive(map.at(0)) // the first state waits for a lookup
   await rest()
   return map
 }
@@ -223,8 +224,10 @@ describe('a state from which no update leads on', () => {
     await w.drive(map.sync())
     await rest()
     expect([map.mode, map.epoch, blobs(w.network).length]).toEqual(['instant', 5, before])
-    expect(hex((await w.drive(map.at(1)))!)).toBe(hex(epochs[4]!.byIndex[1]!))
-    await rest()
+    for (let lookup = 0; lookup < 3; lookup++) {
+      expect(hex((await w.drive(map.at(1)))!)).toBe(hex(epochs[4]!.byIndex[1]!))
+      await rest()
+    }
     expect(offers.map(({ reason }) => reason)).toEqual(['small', 'outdated'])
     await w.drive(map.prepare())
     expect([map.mode, map.epoch]).toEqual([full ? 'full' : 'local', 5])

@@ -1,6 +1,6 @@
 // A session in mode `auto`. If a whole state is stored, it answers. Else a scheme without preparation answers at once, and a
-// state is made in the background as soon as that pays: at once for a database that is best kept whole, else after a number
-// of lookups, which is counted here and never sent. Then the state answers.
+// state is made in the background as soon as that pays: after one lookup for a database that is best kept whole, else after more.
+// Lookups are counted here, and their number is never sent. Then the state answers.
 //
 //   beginning ─► without         nothing is stored, or a half-made state, or one that has to be downloaded again, and somebody has a say
 //   beginning ─► with            a whole state is stored, or a condemned one

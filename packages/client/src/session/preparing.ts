@@ -51,12 +51,13 @@ export class Preparing {
     this.#consent = consent
   }
 
-  /** Whether a state is to be prepared now, undemanded. */
+  /** Whether a state is to be prepared now, undemanded. The first one waits for a lookup: a page that makes none downloads none. */
   isDue({ now, due }: Without): boolean {
     const { manifest } = now
     if (manifest === undefined || this.count.left > 0) return false
     if (this.listeners.size > 0) return false // prepare() begins it, which asks nobody
-    return due !== undefined || this.#pays(manifest, this.count.ended)
+    const { ended } = this.count
+    return due !== undefined || (ended > 0 && this.#pays(manifest, ended))
   }
 
   #pays(manifest: Manifest, lookups: number): boolean {
