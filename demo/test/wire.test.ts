@@ -53,7 +53,7 @@ describe('fields', () => {
 })
 
 describe('checks', () => {
-  const options = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', redirect: 'error' } as const
+  const options = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store', redirect: 'manual' } as const
   const key = new TextEncoder().encode('left-pad')
   const fingerprint = core.fingerprint(key)
 

@@ -5,11 +5,12 @@ import { fileURLToPath } from 'node:url'
 import { createContext, runInContext } from 'node:vm'
 import { build } from 'esbuild'
 import { expect, test } from 'vitest'
+import { THOROUGH } from '../support/thorough.js'
 
 const root = new URL('../../', import.meta.url)
 
-/** Those for apps. Others are for Node, servers and tests. */
-const ENTRIES = ['client', 'wasm', 'protocol', 'pointproofs'].flatMap(name => {
+/** Those for apps. Others are for Node, servers and tests. Pointproofs are built for all tests. */
+const ENTRIES = ['client', 'wasm', 'protocol', ...(THOROUGH ? ['pointproofs'] : [])].flatMap(name => {
   const { exports } = JSON.parse(readFileSync(new URL(`packages/${name}/package.json`, root), 'utf8'))
   return Object.keys(exports)
     .filter(entry => !/node|server|worker|wasm$|package|environment|testing|schemas|keyhush\.js/.test(entry))
