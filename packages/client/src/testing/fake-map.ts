@@ -14,6 +14,7 @@ import type { AtEpoch, Question } from '../lookup/question.js'
 import { type KeyhushMap, OpenedMap } from '../map.js'
 import { type OptionOf, optionsOf } from '../option-table.js'
 import type { OpenOptions } from '../options.js'
+import { assertPlatform } from '../platform/minimum.js'
 import type { Awaited, Budget } from '../servers/budget.js'
 import type { Stats, Traffic } from '../servers/stats.js'
 import type { Session } from '../session/session.js'
@@ -54,6 +55,7 @@ const OWN = ['delayMs', 'failWith', 'maxQueries'] as const satisfies (keyof Fake
  * Makes a map of these keys and values, without servers. Values are text or bytes. It checks its arguments and throws errors as a map of
  * `open()` does. It takes no time, sends nothing and hides nothing.
  * @throws {UsageError} for wrong entries or options
+ * @throws {UnsupportedError} which names what the platform lacks: Jest's jsdom has no TextEncoder
  * @example
  * const map = fakeMap({ otter: 'river' }, { delayMs: 50 })
  * map.failWith(new NetworkError('https://a.example', 'away'))
@@ -63,6 +65,7 @@ export function fakeMap(
   options: FakeOptions = {},
 ): FakeMap {
   checkOptions('fakeMap', options, ['normalize', 'onEvent'])
+  assertPlatform({})
   checkNames('fakeMap', options, [...optionsOf('fakeMap'), ...OWN])
   const { mode = 'instant' } = options
   oneOf('mode', ['local', 'full', 'instant', 'single'], mode)
