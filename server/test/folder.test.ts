@@ -194,6 +194,9 @@ test('a new file of the list each night: its changes, or a later expiry; a dry r
   expect(await publish(undefined, ...list, '--valid-days', '8')).toMatchObject({ code: 0 })
   const renewed = decodeManifest(await www('v1/manifest'))
   expect([renewed.epoch, renewed.expires > expires]).toEqual([epoch + 1, true])
+  await writeFile(path('new.csv'), `${KEYED}four,four`) // cut off
+  const cut = await publish(undefined, ...list, ...WEEK, '--dry-run')
+  expect(cut).toMatchObject({ code: 0, stderr: expect.stringContaining('is the file whole?') })
 })
 
 test('a copy that is lost begins from what the host serves', async () => {

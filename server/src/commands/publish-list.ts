@@ -1,5 +1,6 @@
 // `keyhush publish --list`: what it takes, and what it prints.
 
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PublishError } from '../base/errors.js'
 import type { Format } from '../dataset/ingest/index.js'
@@ -37,6 +38,18 @@ export function checkListOptions(
   }
 }
 
+/** Whether the last line of a file has no end: it may be a download that was cut off, which a small part of the list does not show. */
+async function isCut(file: string): Promise<boolean> {
+  const handle = await open(file)
+  try {
+    const { size } = await handle.stat()
+    const { buffer } = await handle.read({ buffer: Buffer.alloc(1), position: size - 1 })
+    return size > 0 && buffer.toString() !== '\n'
+  } finally {
+    await handle.close()
+  }
+}
+
 /** `onWork` is called while nothing is asked of a server. `published`: undefined after a dry run. */
 export async function publishNewList(
   data: string,
@@ -44,6 +57,11 @@ export async function publishNewList(
   { format, valueEncoding, allowDeletes, dryRun, folder }: ListArguments,
   onWork: () => void,
 ) {
+  if (await isCut(data).catch(() => false)) {
+    process.stderr.write(
+      `keyhush: warning: ${data}: expected a line end after the last line, got none; is the file whole?\n`,
+    )
+  }
   const summary = await withProgress(draw => {
     const onProgress: typeof draw = progress => {
       onWork()

@@ -88,7 +88,7 @@ function findColumns(header: readonly Uint8Array[]): Columns | undefined {
 
 function headerFault(delimiter: Delimiter): string {
   const separator = delimiter === ',' ? 'comma' : 'tab'
-  return `expected a header of exactly the columns key and value, separated by a ${separator}, got another first line; add the header`
+  return `expected a header of exactly the columns key and value, separated by a ${separator}, got another first line; rename its columns, or add the header if there is none`
 }
 
 function countLineEnds(field: Uint8Array): number {
@@ -105,6 +105,6 @@ const REASONS: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE:
     'expected the end of the field, but it goes on after its closing quote; write quotes inside it twice',
   CSV_RECORD_INCONSISTENT_FIELDS_LENGTH:
-    'expected two fields, got another number; quote a field that holds a comma or a tab',
+    'expected two fields, got another number; quote a field that holds a comma or a tab, and remove empty lines',
   CSV_MAX_RECORD_SIZE: `expected a record of at most ${MAX_LINE_BYTES} bytes, got a longer one; a quote before it may not be closed`,
 }
