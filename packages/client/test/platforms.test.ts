@@ -102,9 +102,10 @@ test('code that does not arrive is one error, which may be tried again and says 
   const openStore = () => loadPart(fail)
   const opened = (storage: 'required' | 'preferred' | 'memory') =>
     openWith({ ...harness.environment, openStore }, { servers: [A, B], mode: 'full', storage })
-  const errors = [failingWith(cause), loadPart(fail), ...(['required', 'preferred', 'memory'] as const).map(opened)]
-  for (const failing of errors) {
-    const error = await harness.drive(failing.then(String, (error: UnsupportedError) => error))
+  const storages = ['required', 'preferred', 'memory'] as const
+  const failures = [() => failingWith(cause), () => loadPart(fail), ...storages.map(each => () => opened(each))]
+  for (const fails of failures) {
+    const error = await harness.drive(fails().then(String, (error: UnsupportedError) => error))
     expect(error).toMatchObject({ code: 'unsupported', reason: 'module', retryable: true, cause })
     expect((error as UnsupportedError).message).toMatch(
       /the device is offline, or the app was deployed anew; call again/,

@@ -408,6 +408,7 @@ export class StatefulSession implements Session {
         if (folders.get(name) === undefined) return await subscribe(link, tabs, notify, signal)
         await subscribe(link, tabs, notify, signal, lineOf(folders))
       } catch (error) {
+        if (signal.aborted) return
         if (!(error instanceof ServerError)) throw error
         await sleep(link.environment.clock, EVENTS_PAUSE_MS, signal)
       }
