@@ -5,6 +5,7 @@ import { type BatchEncoding, MAX_SERVERS, toHex } from '@keyhush/protocol'
 import { PublishError } from '../base/errors.js'
 import { readLines } from '../dataset/ingest/lines.js'
 import { createServer } from '../http/server.js'
+import { RENEWAL } from '../publisher/batches.js'
 import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publisher/files.js'
 import { checkFolder, writeFolder } from '../publisher/folder.js'
 import { type PublishOptions, type PublishSummary, publish as publishBatch, type Step } from '../publisher/publish.js'
@@ -33,7 +34,6 @@ export interface PublishArguments extends ListArguments {
 const DAY_SECONDS = 24 * 60 * 60
 
 const LINE_FEED = Buffer.from('\n')
-const RENEWAL = new TextEncoder().encode('{"op":"renew"}\n')
 
 const NO_EXPIRY =
   '--folder: expected --valid-days, got none: until it expires, a first visitor can be shown an old epoch; give the days, for ' +

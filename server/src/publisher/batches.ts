@@ -15,6 +15,9 @@ export interface Wanted {
   readonly expires: number
 }
 
+/** The operation that gives the list a new expiry, alone in its batch. */
+export const RENEWAL = new TextEncoder().encode('{"op":"renew"}\n')
+
 /** The longest operation that stands alone in its batch. */
 const LONGEST_ALONE = 1000
 

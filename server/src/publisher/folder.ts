@@ -1,5 +1,5 @@
-// Writes a folder that any static host can serve in place of a server (docs/operations/static.md). Each file is replaced whole, in an
-// order by which whoever reads meanwhile, or after a crash, finds all that a manifest names.
+// Writes a folder that any static host can serve in place of a server (docs/operations/static.md). Each file is replaced whole.
+// The order is such that a reader always finds what a manifest names, during the writing and after a crash.
 
 import * as fs from 'node:fs/promises'
 import { join } from 'node:path'
@@ -38,7 +38,7 @@ const KEPT_MILLISECONDS = 24 * 60 * 60 * 1000
 /** Clients read no longer `/v1/info`; this leaves room for the rest of it. */
 const SIGNATURES_BYTES = 60_000
 
-/** Written once: whoever has changed them keeps them. The names have this meaning to several hosts. */
+/** Written once, so that the publisher can change them. Several hosts know files of these names. */
 const OF_THE_HOST = {
   _headers: `/*
   Access-Control-Allow-Origin: *

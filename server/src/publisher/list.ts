@@ -14,6 +14,7 @@ import { MOST_BATCH_BYTES, MOST_BATCH_RECORDS_BYTES } from '../base/most.js'
 import { type ListOptions, readList } from '../dataset/build.js'
 import { blobsOf } from '../dataset/directory.js'
 import type { KeyedRecords } from '../dataset/ingest/table.js'
+import { RENEWAL } from './batches.js'
 import { type Difference, differenceOf, misfit, portionsOf, valueIn } from './difference.js'
 import { whyGenerationWillPay } from './growth.js'
 import { type NewestEpoch, newestOf, type PublishOptions, type PublishSummary, publish } from './publish.js'
@@ -118,8 +119,6 @@ function joined(before: PublishSummary | undefined, after: PublishSummary): Publ
   const caughtUp = Math.max(before?.caughtUp ?? 0, after.caughtUp)
   return { ...after, caughtUp, growth: after.growth ?? before?.growth, began: after.began || before?.began === true }
 }
-
-const RENEWAL = new TextEncoder().encode('{"op":"renew"}\n')
 
 /** Why this many deletes are refused. */
 function tooMany(difference: Difference): string {

@@ -1,5 +1,5 @@
-// A folder of files in the place of a server (docs/protocol.md, Without a server). Its host ignores what stands behind `?` in a URL,
-// and caches may have its files as they were at different times: a map goes by what those that come have in common.
+// A folder of files in the place of a server (docs/protocol.md, Without a server). Its host ignores what stands behind `?` in a URL.
+// Caches may send files of different ages. The map uses an epoch that the files agree on.
 
 import { type EpochInfo, EVENT_BYTES, type Info, toHex } from '@keyhush/protocol'
 import { OVER, scoped } from '../base/abort.js'
