@@ -2,20 +2,26 @@
 // The hooks, as a component has them: what they show, and above all how many lookups are made.
 
 import { type KeyhushError, type KeyhushMap, NetworkError, type OnEvent, open } from '@keyhush/client'
+import type { open as openInstant } from '@keyhush/client/instant'
 import {
   type Lookup,
+  type LookupOptions,
+  type Lookups,
+  type LookupsOptions,
   type PrivateMap,
   type PrivateMapOptions,
   type ReadAs,
   useLookup,
+  useLookups,
   usePrivateMap,
 } from '@keyhush/client/react'
+import { type InstantMapOptions, usePrivateMap as useInstantMap } from '@keyhush/client/react/instant'
 import { type FakeMap, fakeMap } from '@keyhush/client/testing'
-import { startServers } from '@keyhush/server/testing'
-import { act, createElement, StrictMode } from 'react'
+import { startServers, type TestServers } from '@keyhush/server/testing'
+import { Activity, act, createElement, StrictMode } from 'react'
 import { createRoot, type Root } from 'react-dom/client'
 import { renderToString } from 'react-dom/server'
-import { afterEach, beforeEach, expect, expectTypeOf, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTypeOf, test } from 'vitest'
 
 declare global {
   var IS_REACT_ACT_ENVIRONMENT: boolean
@@ -35,12 +41,13 @@ interface Asked {
   readonly map: KeyhushMap | undefined
   readonly wanted: string | Uint8Array | undefined
   readonly as?: keyof ReadAs
+  readonly options?: LookupOptions
 }
 
 const shown: Lookup<unknown>[] = []
 const last = () => shown.at(-1)!
-function Answer({ map, wanted, as = 'text' }: Asked) {
-  shown.push(useLookup(map, wanted, as))
+function Answer({ map, wanted, as = 'text', options }: Asked) {
+  shown.push(useLookup(map, wanted, as, options))
   return null
 }
 
@@ -49,9 +56,12 @@ const render = (asked: Asked) =>
   act(async () => root.render(createElement(StrictMode, null, createElement(Answer, asked))))
 /** Lets what was given up, and what it takes, end. */
 const passed = (ms = 0) => act(() => new Promise(resolve => setTimeout(resolve, ms)))
-/** Waits until this is shown, in `act` all the while. */
+/** Waits until this is so, in `act` all the while. */
+async function until(is: () => boolean): Promise<void> {
+  for (let i = 0; i < 1000 && !is(); i++) await passed(10)
+}
 async function shows(answer: object): Promise<void> {
-  for (let i = 0; i < 1000 && last().status === 'loading'; i++) await passed(10)
+  await until(() => last().status !== 'loading')
   expect(last()).toMatchObject(answer)
 }
 
@@ -179,6 +189,152 @@ test('another key, and unmounting, give the lookup before up: here alone, what h
   expect(shown.slice(-3).some(({ status }) => status === 'error')).toBe(false)
 })
 
+const shownOfSeveral: Lookups<unknown>[] = []
+const lastOfSeveral = () => shownOfSeveral.at(-1)!
+interface SeveralAsked {
+  readonly map: KeyhushMap
+  readonly wanted: readonly (string | Uint8Array)[] | undefined
+  readonly as?: keyof ReadAs
+  readonly options?: LookupsOptions
+}
+function Answers({ map, wanted, as = 'text', options }: SeveralAsked) {
+  shownOfSeveral.push(useLookups(map, wanted, as, options))
+  return null
+}
+const renderSeveral = (asked: SeveralAsked) =>
+  act(async () => root.render(createElement(StrictMode, null, createElement(Answers, asked))))
+
+test('several keys are one lookup, and a new list of the same keys is none', async () => {
+  const map = fakeMap({ otter: 'river', heron: 'shore' })
+  const bytes = new TextEncoder().encode('heron')
+  for (let i = 0; i < 3; i++) await renderSeveral({ map, wanted: ['otter', 'auk', bytes.slice()] })
+  expect(lastOfSeveral()).toMatchObject({ status: 'answered', values: ['river', undefined, 'shore'], error: undefined })
+  expect(map.stats.lookups).toBe(1)
+  await renderSeveral({ map, wanted: ['auk', 'otter', bytes] })
+  expect([lastOfSeveral().values, map.stats.lookups]).toEqual([[undefined, 'river', 'shore'], 2])
+  await renderSeveral({ map, wanted: ['auk', 'otter'] })
+  expect([lastOfSeveral().values, map.stats.lookups]).toEqual([[undefined, 'river'], 3])
+  expectTypeOf(useLookups<'text'>).returns.toEqualTypeOf<Lookups<string>>()
+})
+
+test('the list is copied: other keys in the same array are looked up', async () => {
+  const map = fakeMap({ otter: 'river', heron: 'shore' })
+  const wanted = ['otter']
+  await renderSeveral({ map, wanted })
+  wanted[0] = 'heron'
+  await renderSeveral({ map, wanted })
+  expect([lastOfSeveral().values, map.stats.lookups]).toEqual([['shore'], 2])
+})
+
+test('no list is no lookup, an empty one is answered without one, and padTo hides how many keys there are', async () => {
+  const map = fakeMap({ json: '{"a":1}' })
+  const padded: unknown[] = []
+  const { getManyJson } = map
+  map.getManyJson = (keys, options) => {
+    padded.push(options?.padTo)
+    return getManyJson(keys, options)
+  }
+  await renderSeveral({ map, wanted: undefined })
+  expect([lastOfSeveral().status, map.stats.lookups]).toEqual(['idle', 0])
+  await renderSeveral({ map, wanted: [] })
+  expect([lastOfSeveral().values, map.stats.lookups]).toEqual([[], 0])
+  for (let i = 0; i < 3; i++) await renderSeveral({ map, wanted: ['json'], as: 'json', options: { padTo: 8 } })
+  expect([lastOfSeveral().values, map.stats.lookups, padded]).toEqual([[{ a: 1 }], 1, [8]])
+})
+
+test('what is no list of keys is an error that says so', async () => {
+  const map = fakeMap({ otter: 'river' })
+  for (const [wanted, message] of [
+    ['otter', /expected a list of keys, got text/],
+    [['otter', 7], /expected a string or a Uint8Array/],
+    [[''], /expected 1 to 4096 bytes/],
+  ] as const) {
+    await renderSeveral({ map, wanted: wanted as never })
+    const { error } = lastOfSeveral()
+    expect(error).toMatchObject({ code: 'usage', message: expect.stringMatching(message) })
+  }
+  expect(map.stats.lookups).toBe(0)
+})
+
+const LAKES = [{ op: 'edit', key: 'otter', value: 'lakes' }] as const
+
+test('after a change of the list an answer is outdated, and no lookup is made unless the app asks', async () => {
+  const map = counted(fakeMap({ otter: 'river' }))
+  await render({ map, wanted: 'otter' })
+  expect(last()).toMatchObject({ status: 'found', value: 'river', outdated: false })
+  await act(async () => map.publish(LAKES))
+  expect(last()).toMatchObject({ status: 'found', value: 'river', outdated: true })
+  await act(async () => map.publish([{ op: 'add', key: 'auk', value: 'cliff' }]))
+  expect(map.asked.length).toBe(1)
+  await act(async () => last().refetch())
+  expect(last()).toMatchObject({ status: 'found', value: 'lakes', outdated: false })
+  expect(map.asked.length).toBe(2)
+})
+
+test('with `follow` the answer stays until the next one is there', async () => {
+  const map = counted(fakeMap({ otter: 'river' }, { delayMs: 20 }))
+  const options = { follow: true }
+  await render({ map, wanted: 'otter', options })
+  await shows({ status: 'found', value: 'river', outdated: false })
+  await act(async () => map.publish(LAKES))
+  expect(last()).toMatchObject({ status: 'found', value: 'river', outdated: true })
+  await until(() => !last().outdated)
+  expect(last()).toMatchObject({ status: 'found', value: 'lakes' })
+  await act(async () => map.publish([{ op: 'delete', key: 'otter' }]))
+  await until(() => !last().outdated)
+  expect([last().status, map.asked.length]).toEqual(['absent', 3])
+})
+
+test('a change during a lookup counts, as well', async () => {
+  for (const [follow, lookups] of [
+    [false, 1],
+    [true, 2],
+  ] as const) {
+    const map = counted(fakeMap({ otter: 'river' }, { delayMs: 200 }))
+    await render({ map, wanted: 'otter', options: { follow } })
+    await act(async () => map.publish(LAKES))
+    await until(() => last().status === 'found' && last().outdated === !follow)
+    expect(last()).toMatchObject({ value: 'lakes', outdated: !follow })
+    expect(map.asked.length).toBe(lookups)
+  }
+})
+
+test('an error is not looked up again after a change, and one after a change is shown', async () => {
+  const map = counted(fakeMap({ otter: 'river' }))
+  const error = new NetworkError('https://a.example', 'away')
+  await render({ map, wanted: 'otter', options: { follow: true } })
+  map.failWith(error)
+  await act(async () => map.publish(LAKES))
+  expect(last()).toMatchObject({ status: 'error', error, value: undefined, outdated: false })
+  await act(async () => map.publish([{ op: 'add', key: 'auk', value: 'cliff' }]))
+  expect(map.asked.length).toBe(2)
+})
+
+test('refetch() while a change is followed makes a lookup of its own', async () => {
+  const map = counted(fakeMap({ otter: 'river' }, { delayMs: 200 }))
+  await render({ map, wanted: 'otter', options: { follow: true } })
+  await shows({ status: 'found' })
+  await act(async () => map.publish(LAKES))
+  await act(async () => last().refetch())
+  expect(last().status).toBe('loading')
+  await shows({ status: 'found', value: 'lakes', outdated: false })
+  expect(map.asked.length).toBe(3)
+})
+
+test('a component that was hidden during a change learns of it when it is shown again', async () => {
+  const map = counted(fakeMap({ otter: 'river' }))
+  const show = (mode: 'visible' | 'hidden') =>
+    act(async () =>
+      root.render(createElement(Activity, { mode, children: createElement(Answer, { map, wanted: 'otter' }) })),
+    )
+  await show('visible')
+  await show('hidden')
+  await act(async () => map.publish(LAKES))
+  await show('visible')
+  expect(last()).toMatchObject({ value: 'river', outdated: true })
+  expect(map.asked.length).toBe(1)
+})
+
 const opened: PrivateMap[] = []
 interface Opened {
   readonly options: PrivateMapOptions
@@ -229,6 +385,14 @@ test('a map that cannot be opened says why, and tries again', async () => {
   expect(opened.at(-1)!.status).toBe('open')
 })
 
+test('what are no options is an error that says how to write them', async () => {
+  for (const options of [['https://a.example', 'https://b.example'], 'https://a.example', undefined]) {
+    await mount({ options: options as never })
+    const message = expect.stringMatching(/^usePrivateMap: expected an object of options, got .*; pass \{ servers: /)
+    expect(opened.at(-1)).toMatchObject({ status: 'error', error: { code: 'usage', message } })
+  }
+})
+
 /** Opens a map when `come` is called. */
 function late() {
   let come: (map: KeyhushMap) => void = () => {}
@@ -274,29 +438,84 @@ test('a server that renders pages opens nothing', () => {
   expect([opened.at(-1)!.status, last().status]).toEqual(['opening', 'loading'])
 })
 
-test.each(['instant', 'full', 'local'] as const)(
-  'on real servers, in mode %s: one lookup, whatever React renders twice',
-  async mode => {
-    const both = await startServers({ otter: 'river' })
-    try {
+describe('on real servers', () => {
+  let both: TestServers
+  beforeAll(async () => {
+    both = await startServers({ otter: 'river', heron: 'shore' })
+  })
+  afterAll(() => both.close())
+
+  test.each(['instant', 'full', 'local'] as const)(
+    'in mode %s: one lookup, whatever React renders twice',
+    async mode => {
       const { servers, publisherKey } = both
       const options = { servers, publisherKey, mode }
-      await mount({ options, wanted: 'otter' })
-      await shows({ status: 'found', value: 'river' })
+      await mount({ options, wanted: 'heron' })
+      await shows({ status: 'found', value: 'shore' })
       const { map } = opened.at(-1)!
-      await mount({ options: { ...options }, wanted: 'otter' })
+      await mount({ options: { ...options }, wanted: 'heron' })
       expect(map?.stats.lookups).toBe(1)
       await mount({ options, wanted: 'auk' })
       await shows({ status: 'absent' })
       expect(map?.stats.lookups).toBe(2)
       await act(() => root.render(null))
       await passed()
-      await expect(map!.get('otter')).rejects.toMatchObject({ code: 'closed' })
-    } finally {
-      await both.close()
+      await expect(map!.get('heron')).rejects.toMatchObject({ code: 'closed' })
+    },
+  )
+
+  test('the entry for mode instant opens such a map, and looks up several keys', async () => {
+    expectTypeOf<InstantMapOptions>().toEqualTypeOf<Omit<Parameters<typeof openInstant>[0], 'signal'>>()
+    // @ts-expect-error: no option of mode instant
+    expectTypeOf<InstantMapOptions>().toHaveProperty('mode')
+    const { servers, publisherKey } = both
+    function Instant() {
+      const state = useInstantMap({ servers, publisherKey })
+      opened.push(state)
+      shownOfSeveral.push(useLookups(state.map, ['heron', 'auk'], 'text', { padTo: 4 }))
+      return null
     }
-  },
-)
+    await act(async () => root.render(createElement(StrictMode, null, createElement(Instant))))
+    await until(() => lastOfSeveral().status !== 'loading')
+    expect(lastOfSeveral()).toMatchObject({ status: 'answered', values: ['shore', undefined] })
+    const { map } = opened.at(-1)!
+    expect([map?.mode, map?.stats.lookups]).toEqual(['instant', 1])
+  })
+
+  test.each([
+    ['instant', 'lakes'],
+    ['full', 'ponds'],
+    ['local', 'coast'],
+  ] as const)(
+    'in mode %s: a change outdates answers; with `follow` each hook makes one lookup',
+    async (mode, value) => {
+      const { servers, publisherKey } = both
+      const options = { servers, publisherKey, mode }
+      let map: KeyhushMap | undefined
+      const answers: Lookup<string>[] = []
+      function Two() {
+        map = usePrivateMap(options).map
+        answers[0] = useLookup(map, 'otter', 'text', { follow: true })
+        answers[1] = useLookup(map, 'heron', 'text')
+        return null
+      }
+      await act(async () => root.render(createElement(StrictMode, null, createElement(Two))))
+      await until(() => answers.every(({ status }) => status === 'found'))
+      expect(map!.stats.lookups).toBe(2)
+      const sent = () => map!.stats.servers.map(({ lookups }) => lookups.bytesUp)
+      const before = sent()
+      await both.publish([{ op: 'edit', key: 'otter', value }])
+      await act(() => map!.sync())
+      await until(() => answers[0]!.value === value && !answers[0]!.outdated)
+      expect(answers.map(({ value, outdated }) => [value, outdated])).toEqual([
+        [value, false],
+        ['shore', true],
+      ])
+      expect(map!.stats.lookups).toBe(3)
+      if (mode === 'local') expect(sent()).toEqual(before)
+    },
+  )
+})
 
 test('a component test passes a fake map, and needs no servers', async () => {
   function Page() {

@@ -28,11 +28,11 @@ function functionsOf(file: string): Declared[] {
     const other = functionsOf(join(dirname(file), `${path}.ts`))
     return other.filter(({ name }) => values.includes(name.split('.')[0]!))
   })
-  // A loader that loads once is a constant.
+  // A loader that loads once is a constant, and a hook that is made for its entry.
   const own = [
-    ...text.matchAll(new RegExp(`^${DOCSTRING}export (async function|function|const(?= load)) (\\w+)`, 'gm')),
+    ...text.matchAll(new RegExp(`^${DOCSTRING}export (async function|function|const(?= (?:load|use))) (\\w+)`, 'gm')),
   ]
-    .map(([, docstring, how, name]) => ({ name: name!, isAsync: how !== 'function', docstring }))
+    .map(([, docstring, how, name]) => ({ name: name!, isAsync: how !== 'function' && !/^use/.test(name!), docstring }))
     .filter(({ name }, i, all) => all[i - 1]?.name !== name) // of overloads the first has the docstring
   const classes = [...text.matchAll(/^export (?:abstract )?class (\w+)[\s\S]*?^\}$/gm)].flatMap(([body, name]) =>
     // No getters: asynchronous methods, and the subscription.
@@ -47,7 +47,9 @@ function functionsOf(file: string): Declared[] {
 
 const ENTRIES = [
   ...['index', 'map', 'node'].map(name => `packages/client/src/${name}.ts`),
-  ...['instant', 'react', 'testing/fake-map'].map(name => `packages/client/src/${name}.ts`),
+  ...['instant', 'react', 'react-instant', 'react/lookup', 'testing/fake-map'].map(
+    name => `packages/client/src/${name}.ts`,
+  ),
   ...['packages/react-native/src/index.ts', 'server/src/index.ts', 'server/src/testing/servers.ts'],
   ...['node', 'client', 'instant', 'server', 'worker'].map(name => `packages/wasm/src/${name}.ts`),
 ]

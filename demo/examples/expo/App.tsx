@@ -1,6 +1,6 @@
 // Checks whether a password was leaked. The servers do not learn which one was asked.
 
-import { type KeyhushMap, open } from '@keyhush/react-native'
+import { type KeyhushError, type KeyhushMap, open } from '@keyhush/react-native'
 import * as crypto from 'expo-crypto'
 import { useEffect, useState } from 'react'
 import { Button, SafeAreaView, Text, TextInput } from 'react-native'
@@ -17,7 +17,7 @@ export default function App() {
       setMap(map)
       setStatus('')
     }
-    opening.then(shown, error => setStatus(error.message))
+    opening.then(shown, ({ code }: KeyhushError) => setStatus(`The list did not open (${code}).`))
     return () => {
       opening.then(map => map.close()).catch(() => {}) // it never opened
     }
@@ -28,7 +28,8 @@ export default function App() {
     try {
       setStatus((await map?.has(password)) ? 'Leaked. Choose another.' : 'Not on the list.')
     } catch (error) {
-      setStatus(`No answer: ${(error as Error).message}`)
+      const { code, retryable } = error as KeyhushError
+      setStatus(retryable ? 'No answer. Try again.' : `No answer that you can rely on (${code}).`)
     }
   }
 

@@ -23,7 +23,8 @@ addEventListener('message', event => {
   event.waitUntil(
     answer.then(
       found => reply.postMessage({ found }),
-      ({ message }) => reply.postMessage({ message }),
+      ({ retryable }) =>
+        reply.postMessage({ message: `No answer${retryable ? '. Try again.' : ' that you can rely on.'}` }),
     ),
   )
 })

@@ -1,7 +1,7 @@
 // @keyhush/client/instant-with: `open()` in mode `instant` alone, with what a platform has of its own passed in. For packages that bring
 // the SDK to another platform; apps import these.
 
-import { checkNames, checkOptions } from './base/boundary.js'
+import { checkNames, checkOptions, WITH_SERVERS } from './base/boundary.js'
 import { StorageError, UsageError } from './base/errors.js'
 import type { KeyhushMap } from './map.js'
 import { type OptionOf, optionsOf } from './option-table.js'
@@ -29,7 +29,7 @@ export function checkInstantOptions(
   options: InstantWithOptions,
   own: readonly string[] = [],
 ): void {
-  checkOptions('open', options, ['fetch'])
+  checkOptions('open', options, ['fetch'], [], WITH_SERVERS)
   checkNames('open', options, [...optionsOf(entry), ...own])
   checkKeyGiven(options)
 }

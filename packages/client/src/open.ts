@@ -1,7 +1,7 @@
 // What apps open and discard, in every mode.
 
 import { useModule } from '@keyhush/wasm/client'
-import { checkNames, checkOptions } from './base/boundary.js'
+import { checkNames, checkOptions, WITH_SERVERS } from './base/boundary.js'
 import { StorageError, UsageError } from './base/errors.js'
 import type { KeyhushMap } from './map.js'
 import { checkOpenOptions, type OpenOptions } from './options.js'
@@ -63,7 +63,7 @@ async function loadOneServer() {
  * await discardState({ servers: ['https://a.example', 'https://b.example'] })
  */
 export async function discardState(options: DiscardOptions): Promise<void> {
-  checkOptions('discardState', options, ['store'])
+  checkOptions('discardState', options, ['store'], [], WITH_SERVERS)
   checkNames('discardState', options, ['servers', 'store'])
   const { servers, store } = options
   if (store === undefined && !hasIndexedDb()) {

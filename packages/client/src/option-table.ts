@@ -6,7 +6,7 @@ type Row = readonly [instant: 0 | 1, native: 0 | 1, estimate: 0 | 1, fakeMap: 0 
 
 /**
  * Every option, and where else it is one: in `@keyhush/client/instant`, in packages for other platforms, in `estimate()` and in `fakeMap()`. A
- * new one does not compile before each is answered. The hooks take them all.
+ * new one does not compile before each is answered. The hooks take those of their `open()`.
  */
 export const OPTIONS = {
   servers: [1, 1, 0, 0],

@@ -2,7 +2,7 @@
 
 import { PACKAGED, PROOFS } from '@keyhush/protocol'
 import type { Mode, ModuleSource } from '@keyhush/wasm/client'
-import { checkNames, checkOptions, expected, oneOf } from './base/boundary.js'
+import { checkNames, checkOptions, expected, oneOf, WITH_SERVERS } from './base/boundary.js'
 import { UsageError } from './base/errors.js'
 import type { OnEvent } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
@@ -240,7 +240,7 @@ const ROWS: Record<Exclude<keyof OpenOptions, keyof ProofsPackages>, unknown> &
 
 /** Throws UsageError for unknown options. */
 export function checkOpenOptions(options: OpenOptions): void {
-  checkOptions('open', options, ['fetch', 'store', ...PACKAGED])
+  checkOptions('open', options, ['fetch', 'store', ...PACKAGED], [], WITH_SERVERS)
   checkNames('open', options, [...Object.keys(ROWS), ...PACKAGED])
   checkKeyGiven(options)
 }
@@ -259,7 +259,7 @@ export function readOptions(
   options: Options,
   schemes: ReadonlyMap<string, KnownScheme>,
 ): { readonly servers: Servers; readonly usable: ReadonlyMap<string, KnownScheme>; readonly wishes: Wishes } {
-  checkOptions('open', options, ['onProgress', 'onEvent', 'normalize', ...PACKAGED], BOOLEANS)
+  checkOptions('open', options, ['onProgress', 'onEvent', 'normalize', ...PACKAGED], BOOLEANS, WITH_SERVERS)
   const { storage = 'preferred', rollback = 'confirm', proofs = 'auto', mode = 'auto', lookups } = options
   oneOf('storage', ['required', 'preferred', 'memory'], storage)
   oneOf('rollback', ['confirm', 'strict'], rollback)

@@ -4,6 +4,7 @@ import { PROOFS } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test, vi } from 'vitest'
 import * as client from '../src/index.js'
+import { open as openInstant } from '../src/instant.js'
 import { fileStore } from '../src/node.js'
 import { openWith } from '../src/testing.js'
 import { drive } from './support/clock.js'
@@ -451,6 +452,36 @@ describe('of an option that cannot be, the message says what was expected and wh
     const store = () => Promise.reject(new Error('no such folder'))
     const broken = client.discardState({ servers: [A, B], store })
     await expect(broken).rejects.toMatchObject({ code: 'storage', message: expect.stringMatching(/no such folder/) })
+  })
+
+  test.each<[string, unknown, RegExp]>([
+    ['a list of servers', [A, B], /got a list; pass \{ servers: \['https:/],
+    ['a URL', 'https://name:secret@a.example', /got text; pass \{ servers: \['https:/],
+    ['nothing', undefined, /got nothing; pass \{ servers: \['https:/],
+  ])(
+    'instead of options %s: the message says how to write them, and repeats no text',
+    async (_what, given, message) => {
+      const options = given as never
+      for (const [call, made] of [
+        ['open', client.open(options)],
+        ['open', openInstant(options)],
+        ['discardState', client.discardState(options)],
+      ] as const) {
+        const error = await made.then(
+          () => undefined,
+          (error: Error) => error,
+        )
+        expect(error).toMatchObject(says('usage', message))
+        expect(error!.message).toMatch(new RegExp(`^${call}: expected an object of options`))
+        expect(error!.message).not.toContain('secret')
+      }
+    },
+  )
+
+  test('text where a call has options is not repeated: it may be a key', async () => {
+    const { map } = await openedOn(keyed())
+    const failed = map.get('a', 'otter' as never)
+    await expect(failed).rejects.toThrow('get: expected an object of options, got text; pass an object, or none')
   })
 
   // One that is misspelt would leave the number of keys unhidden.

@@ -1,6 +1,6 @@
 'use client'
 
-import { useLookup, usePrivateMap } from '@keyhush/client/react'
+import { useLookup, usePrivateMap } from '@keyhush/client/react/instant'
 import { useEffect, useState } from 'react'
 import { publisherKey, servers } from '../servers.js'
 
@@ -17,7 +17,10 @@ export function Check() {
     <form
       onSubmit={event => {
         event.preventDefault()
-        setKey(String(new FormData(event.currentTarget).get('key')))
+        const submitted = String(new FormData(event.currentTarget).get('key'))
+        if (opened.status === 'error') opened.retry()
+        if (submitted === key) answer.refetch()
+        setKey(submitted)
       }}
     >
       <label>
@@ -27,7 +30,7 @@ export function Check() {
         Look up
       </button>
       <p role="status">
-        {error?.message}
+        {error && (error.retryable ? 'No answer. Try again.' : `No answer that you can rely on (${error.code}).`)}
         {answer.status === 'found' && 'Yes, it is.'}
         {answer.status === 'absent' && 'No, and that is proved.'}
       </p>

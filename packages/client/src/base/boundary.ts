@@ -28,15 +28,24 @@ export async function toApp<T>(work: Promise<T>, signal?: AbortSignal): Promise<
   }
 }
 
-/** Throws UsageError for options of the wrong type. `functions` and `booleans` name the options of those types. */
+/** How to write options that have servers. */
+export const WITH_SERVERS = "{ servers: ['https://a.example', 'https://b.example'] }"
+
+/**
+ * Throws UsageError for options of the wrong type. `functions` and `booleans` name the options of those types; `such` is how to write
+ * some.
+ */
 export function checkOptions(
   call: string,
   options: unknown,
   functions: readonly string[] = [],
   booleans: readonly string[] = [],
+  such = 'an object, or none',
 ): void {
-  if (typeof options !== 'object' || options === null) {
-    throw new UsageError(`${call}: ${expected('an object of options', options)}`)
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    // Text may be a key, or a URL with a password.
+    const came = typeof options === 'string' ? 'text' : Array.isArray(options) ? 'a list' : shown(options)
+    throw new UsageError(`${call}: expected an object of options, got ${came}; pass ${such}`)
   }
   const given = options as Record<string, unknown>
   const { signal, timeoutMs } = given
