@@ -199,24 +199,33 @@ function findBrowsers(...names) {
   )
 }
 
-async function testTypeScript(options) {
+/** `report`: the file that vitest writes. */
+export async function testTypeScript(options, report = join(cache, 'vitest.json')) {
   console.log('Testing TypeScript')
-  const report = join(root, '.cache/vitest.json')
   rmSync(report, { force: true })
   const { code } = await runPackage(
     'vitest/vitest.mjs',
-    ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`, ...options],
+    [
+      'run',
+      '--reporter=default',
+      `--reporter=${join(root, 'tools/report.mjs')}`,
+      `--outputFile.json=${report}`,
+      ...options,
+    ],
     { show: true, mayFail: true },
   )
   if (!existsSync(report)) return failure(new Failure('vitest wrote no report'))
-  const { numPassedTests: passed, numFailedTests, testResults } = JSON.parse(readFileSync(report, 'utf8'))
-  // A file that cannot be loaded, or an error outside a test, fails the run but no test.
-  const failed = code === 0 ? numFailedTests : Math.max(1, numFailedTests)
-  if (options.some(option => /^(-t|--testNamePattern)/.test(option))) return { passed, failed }
-  const { skipped, unexplained } = skippedOf(testResults)
-  if (unexplained.length === 0) return { passed, failed, skipped }
-  const said = `These were skipped without a reason; give one through tests/support/needs.ts:\n${unexplained.join('\n')}`
-  return { passed, failed: failed + unexplained.length, skipped, said }
+  const { numPassedTests: passed, numFailedTests, testResults, outside } = JSON.parse(readFileSync(report, 'utf8'))
+  const isWhole = !options.some(option => /^(-t|--testNamePattern)/.test(option))
+  const { skipped, unexplained } = isWhole ? skippedOf(testResults) : { skipped: [], unexplained: [] }
+  const said = [
+    ['These failed outside of any test:', ...outside],
+    ['These were skipped without a reason; give one through tests/support/needs.ts:', ...unexplained],
+  ].filter(lines => lines.length > 1)
+  const faults = numFailedTests + outside.length + unexplained.length
+  // Vitest's setup, or its end, may fail the run as well.
+  const failed = code === 0 ? faults : Math.max(1, faults)
+  return { passed, failed, skipped, said: said.length > 0 ? said.flat().join('\n') : undefined }
 }
 
 /** `skipped`: a line for each reason and file; `unexplained`: tests that were skipped without a reason. */
