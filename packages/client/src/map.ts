@@ -10,6 +10,7 @@ import type { OnProgress } from './base/progress.js'
 import { type Key, keyBytes, type Normalize } from './lookup/keys.js'
 import { type Found, type Question, type Value, valueAt, valuesOf } from './lookup/question.js'
 import type { Environment } from './platform/environment.js'
+import { assertOwn, ownController } from './platform/request.js'
 import { sleep } from './servers/ask.js'
 import { type Budget, within } from './servers/budget.js'
 import type { Stats } from './servers/stats.js'
@@ -95,6 +96,7 @@ export class OpenedMap {
   readonly #normalize: Normalize | undefined
   readonly #subscribe: (listener: OnEvent) => () => void
   readonly #budget: Budget
+  readonly #request = ownController().signal
   readonly #leave: () => Promise<void>
   #closed: Promise<void> | undefined
 
@@ -386,6 +388,7 @@ export class OpenedMap {
   }
 
   async #end(): Promise<void> {
+    assertOwn(this.#request)
     const { clock, timeoutMs } = this.#budget
     const left = this.#leave()
     if (timeoutMs === Number.POSITIVE_INFINITY) return await left
@@ -418,6 +421,7 @@ export class OpenedMap {
 
   #assertOpen(): void {
     if (this.#closed !== undefined) throw new ClosedError()
+    assertOwn(this.#request)
   }
 }
 

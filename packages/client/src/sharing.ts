@@ -9,6 +9,7 @@ import { type KeyhushMap, OpenedMap } from './map.js'
 import { isSameWish, type Options, readOptions, type Wishes } from './options.js'
 import type { Environment } from './platform/environment.js'
 import { assertPlatform } from './platform/minimum.js'
+import { isOwn, ownController } from './platform/request.js'
 import { type Budget, within } from './servers/budget.js'
 import { namesOf, type Servers } from './servers/parties.js'
 import { Signing } from './servers/signatures.js'
@@ -92,13 +93,17 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
   const others = everyShared.get(environment.clock) ?? new Set()
   everyShared.set(environment.clock, others)
   for (const shared of others) {
+    if (!isOwn(shared.controller.signal)) {
+      others.delete(shared) // another request may never close it
+      continue
+    }
     const same = isOfSame(shared.servers, servers) && isSameEnvironment(shared.environment, environment)
     if (same && isSameWish(shared.wishes, wishes) && shared.session?.dead !== true) {
       shared.holders++
       return shared
     }
   }
-  const controller = new AbortController()
+  const controller = ownController()
   const listeners = new Set<OnProgress>()
   const tellAll = (progress: Progress) => {
     for (const listener of listeners) listener(progress)

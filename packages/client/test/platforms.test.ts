@@ -1,5 +1,6 @@
 // What is said where the WebAssembly core does not start: what is to be done about it, and nothing that is not so.
 
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { afterEach, expect, test, vi } from 'vitest'
 import { estimate, open, type UnsupportedError } from '../src/index.js'
 import { loadPart } from '../src/platform/parts.js'
@@ -38,7 +39,11 @@ test('webassembly: there is none, or none with SIMD', async () => {
 
 test.each([
   ['webassembly', undefined, 'expected WebAssembly with SIMD, got none; update the platform, or'],
-  ['policy', new EvalError('Refused to create a WebAssembly object'), "add 'wasm-unsafe-eval' to its script-src, or"],
+  [
+    'policy',
+    new EvalError('Refused to create a WebAssembly object'),
+    "add 'wasm-unsafe-eval' to the page's script-src, or",
+  ],
 ] as const)(
   '%s: one server in mode instant needs it, so two servers are what does without',
   async (reason, refusal, wayOut) => {
@@ -111,4 +116,58 @@ test('code that does not arrive is one error, which may be tried again and says 
       /the device is offline, or the app was deployed anew; call again/,
     )
   }
+})
+
+// As in Cloudflare Workers: a request's signals are for it alone, and outside of requests there are none. (tests/package/matrix has the
+// platform itself.)
+const request = new AsyncLocalStorage<number>()
+
+function separateRequests(): void {
+  const Platforms = AbortController
+  const inAnother = () => {
+    throw new Error('Cannot perform I/O on behalf of a different request.')
+  }
+  class OfRequest extends Platforms {
+    constructor() {
+      super()
+      const made = request.getStore() ?? inAnother()
+      const own = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')!
+      const get = () => (request.getStore() === made ? own.get!.call(this.signal) : inAnother())
+      Object.defineProperty(this.signal, 'aborted', { get })
+    }
+  }
+  vi.stubGlobal('AbortController', OfRequest)
+}
+
+test('a map is for the request that has opened it: each call in another says so, and requests side by side share nothing', async () => {
+  separateRequests()
+  const { network } = keyed()
+  const { fetch } = network
+  const opened = () => open({ servers: [A, B], mode: 'instant', push: false, fetch })
+  const found = ['vvv', 'vvv', 'vvv']
+  const whole = async (id: number) =>
+    await request.run(id, async () => {
+      const map = await opened()
+      const values = [await map.getText(NAMES[3]!), await map.getText(NAMES[3]!), await map.getText(NAMES[3]!)]
+      await map.close()
+      return values
+    })
+  expect(await Promise.all([whole(1), whole(2), whole(3)])).toEqual([found, found, found])
+
+  const kept = await request.run(4, opened)
+  const { length } = network.seen
+  const calls = [
+    () => kept.getText(NAMES[3]!),
+    () => kept.at(3),
+    () => kept.sync(),
+    () => kept.reset(),
+    () => kept.close(),
+  ]
+  for (const call of [...calls.map(call => () => request.run<Promise<unknown>>(5, call)), () => request.exit(opened)]) {
+    const error = await (call() as Promise<unknown>).catch((error: unknown) => error)
+    expect(error).toMatchObject({ code: 'unsupported', reason: 'platform', retryable: false })
+    expect((error as Error).message).toContain('open() a map in each request, and close() it there')
+  }
+  expect(network.seen.length).toBe(length)
+  expect(await whole(6)).toEqual(found)
 })

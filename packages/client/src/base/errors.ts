@@ -204,11 +204,11 @@ export class StorageError extends AnyError {
  *
  * - `webassembly`: the platform has no WebAssembly with SIMD. Mode `instant` does without, with two servers or more, and `local`, with a
  *   small database.
- * - `policy`: the page's content security policy forbids WebAssembly. The same modes do without.
+ * - `policy`: the page's content security policy, or the platform, forbids WebAssembly. The same modes do without.
  * - `module`: the WebAssembly file could not be loaded.
  * - `crashed`: the module crashed, most likely because memory ran out.
  * - `memory`: the database is too large for the device.
- * - `platform`: something else that browsers and Node have is missing.
+ * - `platform`: something else that browsers and Node have is missing; or a map of another request was used, in Cloudflare Workers.
  * - `fence`: with `rollback: 'strict'`, a server has no rollback fence.
  * - `offer`: these servers, or this database, do not have what your options need.
  * - `download`: the map needs a download that `open({ download })` has refused.

@@ -68,7 +68,7 @@ const MESSAGES = {
   webassembly: "expected WebAssembly with SIMD, got none; update the platform, or use 'instant' with two servers",
   memory: 'expected memory for the WebAssembly core, got none; close other pages',
   policy:
-    "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src, or use 'instant' with two servers",
+    "expected to compile WebAssembly, but the page's content security policy, or a platform such as Cloudflare Workers, forbids it; add 'wasm-unsafe-eval' to the page's script-src, or use 'instant' with two servers",
   module: `${NOT_LOADED}, or pass open({ wasm })`,
 } as const satisfies Partial<Record<UnsupportedReason, string>>
 
