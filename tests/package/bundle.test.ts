@@ -14,7 +14,7 @@ const figureIn = async (path: string, figure: RegExp) =>
 /** For an app that looks up instantly and keeps no state. */
 const INSTANT_BYTES = 70_600
 /** of it, before there is a map */
-const AT_ONCE_BYTES = 34_600
+const AT_ONCE_BYTES = 34_900
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
 const KEEPING_BYTES = 175_400
 
@@ -111,10 +111,10 @@ test('what copies need of it beside has at most 9 kB minified, in a file that ap
   expect(sourcesOf(Object.keys(outputs)).filter(source => source.includes('script/local'))).toEqual([])
 })
 
-test('an app with React Native ships at most 47.3 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 47.6 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(47_300)
+  expect(bytes).toBeLessThan(47_600)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
