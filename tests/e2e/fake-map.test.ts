@@ -223,7 +223,7 @@ describe('fakeMap alone', () => {
   test('fails with each error of the union, and with nothing else', () => {
     expectTypeOf<FakeMap['failWith']>().parameter(0).toEqualTypeOf<KeyhushError | undefined>()
     // @ts-expect-error: no map fails with an error of the app's
-    expect(() => fakeMap().failWith(new Error('of the app'))).not.toThrow()
+    expect(() => fakeMap().failWith(new Error('of the app'))).toThrow(UsageError)
   })
 
   test('takes the time it is told to, and fails with what it is told to', async () => {
@@ -264,8 +264,63 @@ describe('fakeMap alone', () => {
     expect(await map.get('otter')).toBeUndefined()
   })
 
-  test('refuses options that there are not', () => {
-    expect(() => fakeMap({}, { delay: 3 } as never)).toThrow(UsageError)
-    expect(() => fakeMap({ otter: 3 as never })).toThrow(UsageError)
+  // As a test in plain JavaScript may write them.
+  const map = fakeMap(ENTRIES)
+  test.each<[string, () => unknown, string]>([
+    ['a Map', () => fakeMap(new Map([['otter', 'river']]) as never), 'fakeMap: expected keys and values as in'],
+    ['a list', () => fakeMap([['otter', 'river']] as never), 'got an object (Array); make an object'],
+    ['text', () => fakeMap('otter' as never), 'got "otter"'],
+    ['null', () => fakeMap(null as never), 'got null'],
+    ['an empty key', () => fakeMap({ '': 'river' }), 'key: expected 1 to 4096 bytes'],
+    ['a number as a value', () => fakeMap({ otter: 3 as never }), 'fakeMap: expected values of text or bytes, got 3'],
+    ['a list of options', () => fakeMap({}, [] as never), 'expected an object of options, got a list'],
+    ['an unknown option', () => fakeMap({}, { delay: 3 } as never), 'there is no option "delay"'],
+    [
+      'a delay as text',
+      () => fakeMap({}, { delayMs: '50' as never }),
+      'expected delayMs to be a number from 0, got "50"',
+    ],
+    ['a delay before now', () => fakeMap({}, { delayMs: -1 }), 'got -1'],
+    ['no query', () => fakeMap({}, { maxQueries: 0 }), 'expected maxQueries to be a whole number from 1, got 0'],
+    ['an unknown mode', () => fakeMap({}, { mode: 'auto' as never }), "mode: expected 'local', 'full'"],
+    ['a listener that is none', () => fakeMap({}, { onEvent: {} as never }), 'expected onEvent to be a function'],
+    [
+      'an error as text',
+      () => fakeMap({}, { failWith: 'network' as never }),
+      'failWith: expected an error of @keyhush',
+    ],
+    ['failWith() text', () => map.failWith('network' as never), 'got "network"; pass new NetworkError('],
+    ['failWith() a class', () => map.failWith(NetworkError as never), 'got a function; pass new NetworkError('],
+    ['publish() one change', () => map.publish(EDIT[0] as never), 'publish: expected a list of changes'],
+    ['publish() a key', () => map.publish(['otter'] as never), 'expected each change to be an object, got "otter"'],
+    ['an unknown change', () => map.publish([{ op: 'set' } as never]), "publish: op: expected 'add', 'edit', 'delete'"],
+    ['a change without a key', () => map.publish([{ op: 'add' } as never]), 'key: expected a string or a Uint8Array'],
+    [
+      'a change without a value',
+      () => map.publish([{ op: 'edit', key: 'otter' } as never]),
+      'publish: expected values of text or bytes, got nothing',
+    ],
+    ['announce() a type', () => map.announce('updated' as never), 'announce: expected an event such as'],
+    ['an unknown event', () => map.announce({ type: 'moved' } as never), "announce: type: expected 'discarded',"],
+    [
+      'half an event',
+      () => map.announce({ type: 'updated' } as never),
+      "'updated' with generation and epoch, got it without",
+    ],
+    ['an event of a mode', () => map.announce({ type: 'mode', mode: 'auto' as never }), 'announce: mode: expected'],
+  ])('refuses %s, and says what it takes', (_what, call, message) => {
+    expect(call).toThrow(expect.objectContaining({ code: 'usage', message: expect.stringContaining(message) }))
+  })
+
+  test('changes are applied together, or none of them', async () => {
+    const map = fakeMap(ENTRIES)
+    expect(() => map.publish([...EDIT, { op: 'delete', key: 'auk' }])).toThrow('delete: its key is not there')
+    expect([map.epoch, await map.getText('otter')]).toEqual([1, 'river'])
+  })
+
+  test('is at the epoch that it announces', () => {
+    const map = fakeMap(ENTRIES)
+    map.announce({ type: 'updated', generation: 1, epoch: 7 })
+    expect(map.epoch).toBe(7)
   })
 })

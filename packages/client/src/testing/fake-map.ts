@@ -18,6 +18,7 @@ import { assertPlatform } from '../platform/minimum.js'
 import type { Awaited, Budget } from '../servers/budget.js'
 import type { Stats, Traffic } from '../servers/stats.js'
 import type { Session } from '../session/session.js'
+import { checkChanges, checkEntries, checkEvent, checkFailure, checkNumbers, MODES } from './fake-arguments.js'
 
 /** Options of `fakeMap()`. */
 export interface FakeOptions extends Pick<OpenOptions, Exclude<OptionOf<'fakeMap'>, 'mode'>> {
@@ -38,14 +39,20 @@ export type FakeChange =
 
 /** A map whose answers, errors and events your test chooses. */
 export interface FakeMap extends KeyhushMap {
-  /** Lookups, `sync()`, `prepare()` and `reset()` fail with this error from now on. Undefined: they succeed again. */
+  /**
+   * Lookups, `sync()`, `prepare()` and `reset()` fail with this error from now on. Undefined: they succeed again.
+   * @throws {UsageError} for what is no error of @keyhush/client
+   */
   failWith(error: KeyhushError | undefined): void
   /**
-   * Applies changes as the next epoch, and sends the event `updated`.
+   * Applies changes as the next epoch, and sends the event `updated`. If one is refused, none is applied.
    * @throws {UsageError} for adding a key that is there, and for editing or deleting a key that is not
    */
   publish(changes: readonly FakeChange[]): void
-  /** Sends this event to the map's listeners. After `condemned` and `mode` the map is so. */
+  /**
+   * Sends this event to the map's listeners. After `condemned`, `mode` and `updated` the map is so.
+   * @throws {UsageError} for an event that there is not
+   */
   announce(event: MapEvent): void
 }
 
@@ -67,8 +74,11 @@ export function fakeMap(
   checkOptions('fakeMap', options, ['normalize', 'onEvent'])
   assertPlatform({})
   checkNames('fakeMap', options, [...optionsOf('fakeMap'), ...OWN])
-  const { mode = 'instant' } = options
-  oneOf('mode', ['local', 'full', 'instant', 'single'], mode)
+  const { mode = 'instant', delayMs, maxQueries, failWith } = options
+  oneOf('mode', MODES, mode)
+  checkEntries(entries)
+  checkNumbers({ delayMs, maxQueries })
+  checkFailure(failWith)
   const session = new FakeSession(entries, { ...options, mode })
   return new Fake(session, options)
 }
@@ -97,6 +107,7 @@ class Fake extends OpenedMap implements FakeMap {
   }
 
   failWith(error: KeyhushError | undefined): void {
+    checkFailure(error)
     this.#fake.failure = error
   }
 
@@ -105,6 +116,7 @@ class Fake extends OpenedMap implements FakeMap {
   }
 
   announce(event: MapEvent): void {
+    checkEvent(event)
     this.#fake.announce(event)
   }
 }
@@ -128,7 +140,7 @@ class FakeSession implements Session, Awaited {
   failure: KeyhushError | undefined
   readonly #delayMs: number
   readonly #maxQueries: number
-  readonly #slots: Slot[]
+  #slots: readonly Slot[]
   readonly #listeners = new Set<OnEvent>()
   readonly #underWay = new Set<Promise<unknown>>()
   #epoch = 1
@@ -141,7 +153,10 @@ class FakeSession implements Session, Awaited {
     this.#maxQueries = maxQueries
     this.failure = failWith
     this.#mode = mode
-    this.#slots = Object.entries(entries).map(([key, value]) => ({ key: nameOf(key), value: bytesOf(value) }))
+    this.#slots = Object.entries(entries).map(([key, value]) => ({
+      key: nameOf(key),
+      value: bytesOf('fakeMap', value),
+    }))
   }
 
   get mode(): Mode | undefined {
@@ -241,6 +256,7 @@ class FakeSession implements Session, Awaited {
   announce(event: MapEvent): void {
     if (event.type === 'condemned') this.condemned = { server: event.server }
     if (event.type === 'mode' && event.mode !== undefined) this.#mode = event.mode
+    if (event.type === 'updated') this.#epoch = event.epoch
     for (const listener of this.#listeners) {
       queueMicrotask(() => {
         if (this.#listeners.has(listener)) listener(event)
@@ -249,20 +265,20 @@ class FakeSession implements Session, Awaited {
   }
 
   publish(changes: readonly FakeChange[]): void {
+    checkChanges(changes)
+    const slots = [...this.#slots]
     for (const change of changes) {
       const key = nameOf(change.key)
-      const slot = this.#slots.find(slot => slot.key === key)
-      if ((change.op === 'add') !== (slot === undefined)) {
-        throw new UsageError(`publish: ${change.op}: its key is ${slot === undefined ? 'not there' : 'there already'}`)
+      const found = slots.findIndex(slot => slot.key === key)
+      if ((change.op === 'add') !== found < 0) {
+        throw new UsageError(`publish: ${change.op}: its key is ${found < 0 ? 'not there' : 'there already'}`)
       }
-      const next = change.op === 'delete' ? EMPTY : { key, value: bytesOf(change.value) }
-      const free = this.#slots.findIndex(slot => slot.key === undefined)
-      const at = slot === undefined ? free : this.#slots.indexOf(slot)
-      if (at < 0) this.#slots.push(next)
-      else this.#slots[at] = next
+      const free = slots.findIndex(slot => slot.key === undefined)
+      const at = [found, free, slots.length].find(at => at >= 0)!
+      slots[at] = change.op === 'delete' ? EMPTY : { key, value: bytesOf('publish', change.value) }
     }
-    this.#epoch++
-    this.announce({ type: 'updated', generation: 1, epoch: this.#epoch })
+    this.#slots = slots
+    this.announce({ type: 'updated', generation: 1, epoch: this.#epoch + 1 })
   }
 
   /** Goes on to its end even if the caller gives up, as a real lookup does. */
@@ -308,8 +324,8 @@ function nameOf(key: Key): string {
   return toHex(keyBytes(key))
 }
 
-function bytesOf(value: string | Uint8Array): Uint8Array {
+function bytesOf(call: string, value: string | Uint8Array): Uint8Array {
   if (typeof value === 'string') return new TextEncoder().encode(value)
   if (Object.prototype.toString.call(value) === '[object Uint8Array]') return Uint8Array.from(value)
-  throw new UsageError(`fakeMap: ${expected('values of text or bytes', value)}`)
+  throw new UsageError(`${call}: ${expected('values of text or bytes', value)}`)
 }
