@@ -19,7 +19,9 @@ const SITE = {
   routes: routesOf(PAGES),
   downloads: new Set(['docs/samples/nginx.conf']),
   exists: (path: string) => path === 'rust-core/core/src/lib.rs' || path === 'tests',
+  repository: 'https://forge.example/some/repository',
 }
+const BLOB = `${SITE.repository}/blob/main`
 
 test.each([
   ['docs/costs.md#what', 'README.md', { href: '/costs.md#what' }],
@@ -30,6 +32,15 @@ test.each([
   ['../rust-core/core/src/lib.rs', 'docs/costs.md', { source: 'rust-core/core/src/lib.rs' }],
   ['../tests/', 'docs/costs.md', { source: 'tests' }],
   ['missing.md#a', 'docs/costs.md', { href: '/docs/missing.md#a' }],
+  // As a package's README has them, which npm shows, too.
+  [`${BLOB}/docs/costs.md#what`, 'server/README.md', { href: '/costs.md#what' }],
+  [`${BLOB}/docs/operations/README.md`, 'server/README.md', { href: '/operations/index.md' }],
+  [`${BLOB}/README.md`, 'server/README.md', { href: '/index.md' }],
+  [`${BLOB}/docs/samples/nginx.conf`, 'docs/costs.md', { download: '/samples/nginx.conf' }],
+  [`${SITE.repository}/tree/main/tests`, 'docs/costs.md', { source: 'tests' }],
+  [`${BLOB}/docs/missing.md`, 'docs/costs.md', { href: '/docs/missing.md' }],
+  [`${SITE.repository}/issues`, 'docs/costs.md', undefined],
+  ['https://forge.example/other/repository/blob/main/docs/costs.md', 'docs/costs.md', undefined],
   ['#anchor', 'docs/costs.md', undefined],
   ['https://elsewhere.example/costs.md', 'docs/costs.md', undefined],
   ['mailto:somebody@elsewhere.example', 'docs/costs.md', undefined],

@@ -30,15 +30,18 @@ export function repositoryUrl({ repository }) {
 }
 
 /**
- * Where a link leads on the site, or undefined: it stays as it is.
+ * Where a link leads on the site, or undefined: it stays as it is. A package's README is read without the repository, too, and so links its
+ * files by their address on the web.
  * - `{ href }`: a page
  * - `{ download }`: a file that the site has
  * - `{ source }`: the path of a file that it does not have
  */
-export function destinationOf(href, page, { routes, downloads, exists }) {
-  if (/^([a-z][a-z\d+.-]*:|\/\/|#|\/)/i.test(href)) return undefined
-  const [, path, rest] = /^([^?#]*)(.*)$/.exec(href)
-  const target = posix.join(posix.dirname(page), decodeURI(path)).replace(/\/$/, '')
+export function destinationOf(href, page, { routes, downloads, exists, repository }) {
+  const fromRoot = href.replace(new RegExp(`^${repository}/(blob|tree)/[^/]+/`), '/')
+  const isOnWeb = fromRoot !== href
+  if (!isOnWeb && /^([a-z][a-z\d+.-]*:|\/\/|#|\/)/i.test(href)) return undefined
+  const [, path, rest] = /^([^?#]*)(.*)$/.exec(fromRoot)
+  const target = posix.join(isOnWeb ? '' : posix.dirname(page), decodeURI(path)).replace(/^\/|\/$/g, '')
   const route = routes.get(target) ?? routes.get(posix.join(target, 'README.md'))
   if (route !== undefined) return { href: `/${route}${rest}` }
   if (downloads.has(target)) return { download: `/${target.replace(/^docs\//, '')}` }
@@ -47,7 +50,8 @@ export function destinationOf(href, page, { routes, downloads, exists }) {
 }
 
 /** A plugin of markdown-it, which leads links to where their files stand on the site. `pageOf`: the path of the page. */
-export function siteLinks(md, { pageOf, site, base, repository }) {
+export function siteLinks(md, { pageOf, site, base }) {
+  const { repository } = site
   md.core.ruler.push('site_links', state => {
     const page = pageOf(state.env)
     for (const block of state.tokens) {

@@ -14,7 +14,7 @@ const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   .sort()
 const read = path => readFileSync(join(folder, path), 'utf8')
 const routes = routesOf(paths)
-const site = { routes, downloads: new Set(downloads), exists: path => existsSync(join(from, path)) }
+const site = { routes, downloads: new Set(downloads), exists: path => existsSync(join(from, path)), repository }
 const pages = paths.map(path => ({ path, route: routes.get(path), title: titleOf(read(path), path) }))
 
 /** Pages in the order in which READMEs link them, the repository's own last. */
@@ -70,7 +70,7 @@ export default {
     languageAlias: { caddyfile: 'nginx' },
     config(md) {
       const pageOf = ({ realPath, path }) => relative(folder, realPath ?? path).replaceAll('\\', posix.sep)
-      siteLinks(md, { pageOf, site, base, repository })
+      siteLinks(md, { pageOf, site, base })
       classesForNarrowScreens(md)
       // Vue would take {{ for the beginning of an expression.
       const text = md.renderer.rules.text
