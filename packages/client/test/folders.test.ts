@@ -199,12 +199,24 @@ describe('where nobody tells of new epochs', () => {
     expect(await drive(map.at(1))).toEqual(anew.byIndex[1])
   })
 
-  test('a map that was away for longer than the chain goes back downloads anew', async () => {
+  test('a map that was away for longer than the chain goes back downloads anew what has changed', async () => {
     const host = new Host(at(1))
-    const { pass, check } = await opened(host)
+    const { pass, check, map, drive } = await opened(host)
+    const downloaded = (before: number) =>
+      host
+        .asked(before)
+        .filter(path => path.startsWith('/v1/blobs/'))
+        .sort()
+    let before = host.network.seen.length
     host.files = filesOf(EPOCHS.slice(3, 6))
     await pass(5 * MINUTES)
     await check(6)
+    const changed = partitionsOf(EPOCHS[5]!).filter(path => !at(1).has(path))
+    expect(changed).toHaveLength(2)
+    expect(downloaded(before)).toEqual(changed.sort())
+    before = host.network.seen.length
+    await drive(map.reset()) // reuses nothing (S7)
+    expect(downloaded(before)).toEqual(partitionsOf(EPOCHS[5]!).sort())
   })
 
   test('the same URL is a server later: the map reads its line, then its stream', async () => {

@@ -12,7 +12,7 @@ import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
 import { askOne, Pace, repeated, sleep, worstOf } from '../servers/ask.js'
 import { namesOf } from '../servers/parties.js'
-import { getBlob, getWholeBlob, type Link } from '../servers/transport.js'
+import { getBlob, getWholeBlob, type Link, type Sink } from '../servers/transport.js'
 import type { SchemeContext, Sources } from './scheme.js'
 
 /** Partitions that a hint or a copy receives at the same time. */
@@ -110,49 +110,72 @@ function decodeDirectory(core: Core, bytes: Uint8Array, manifest: Manifest, serv
 
 /** A partition that a server is giving. */
 interface Piece {
-  readonly partition: number
   readonly link: Link
   readonly pace: Pace
   readonly over: AbortController
 }
 
-/** Downloads the partitions that `folding` does not have yet, and folds each one if its hash is right. */
+/**
+ * Downloads the partitions that `folding` does not have yet, and folds each one if its hash is right. What several of them have in common, as
+ * empty ones do, is downloaded once; what the map has in a copy, never.
+ */
 export async function downloadPartitions(
   context: SchemeContext,
   manifest: Manifest,
   folding: Lanes,
-  { servers, stats, gently, received, save }: Sources,
+  { servers, stats, gently, received, save, held }: Sources,
   signal: AbortSignal,
 ): Promise<void> {
   const { core } = context
   const { clock, random } = context.environment
   const bytes = partitionBytes(manifest)
-  const missing: number[] = []
+  const places = new Map<string, number[]>()
   for (let q = 0; q < manifest.partitions; q++) {
+    const hash = toHex(contentHash(manifest, q))
+    const same = places.get(hash)
     if (inCore(core, () => folding.isFolded(q))) received(bytes)
-    else missing.push(q)
+    else if (same !== undefined) same.push(q)
+    else places.set(hash, [q])
   }
+  const copy = async (to: readonly number[], lane: number, chunks: readonly Uint8Array[]) => {
+    const give = async (take: Sink) => {
+      signal.throwIfAborted()
+      for (const chunk of chunks) await take(chunk)
+    }
+    for (const q of to) {
+      if (!(await fold(context, folding, lane, q, received, give))) return false
+      await save()
+    }
+    return true
+  }
+  for (const [hash, to] of places) {
+    const there = held(to[0]!)
+    if (there?.length === bytes && (await copy(to, 0, [there]))) places.delete(hash)
+  }
+  const missing = [...places.values()]
   const pieces = new Set<Piece>()
   const failures = new Map<Link, ServerError>()
   /** lanes whose piece another has taken over */
   let resting = new Set<Link>()
   let wake = () => {}
   const take = async (link: Link, lane: number, signal: AbortSignal) => {
-    const partition = missing.shift()!
-    const piece: Piece = { partition, link, pace: new Pace(link), over: new AbortController() }
+    const [partition, ...others] = missing.shift()! as [number, ...number[]]
+    const piece: Piece = { link, pace: new Pace(link), over: new AbortController() }
+    const isShared = others.length > 0
+    let chunks: readonly Uint8Array[]
     const told = (bytes: number) => {
       piece.pace.told(bytes)
       received(bytes)
     }
     pieces.add(piece)
     try {
-      await scoped([signal, piece.over.signal], async signal => {
-        await repeated(link, { outlasts: true }, signal, (link, signal) =>
-          receive(context, manifest, folding, link, lane, partition, told, signal),
+      chunks = await scoped([signal, piece.over.signal], async signal => {
+        return await repeated(link, { outlasts: true }, signal, (link, signal) =>
+          receive(context, manifest, folding, link, lane, partition, isShared, told, signal),
         )
       })
     } catch (error) {
-      missing.unshift(partition)
+      missing.unshift([partition, ...others])
       if (piece.over.signal.aborted) return // another server gives it
       if (signal.aborted || !(error instanceof ServerError)) throw error
       failures.set(link, error)
@@ -162,6 +185,7 @@ export async function downloadPartitions(
       pieces.delete(piece)
       wake()
     }
+    await copy(others, lane, chunks)
     await save()
   }
   /** An idle lane waits for the other's piece, and takes it over if that takes too long. */
@@ -215,7 +239,7 @@ export async function goSteps(
   }
 }
 
-/** Downloads one partition through one server's lane. */
+/** Downloads one partition through one server's lane. Returns its bytes if others share them, else nothing. */
 async function receive(
   context: SchemeContext,
   manifest: Manifest,
@@ -223,9 +247,33 @@ async function receive(
   link: Link,
   lane: number,
   partition: number,
+  isShared: boolean,
   told: (bytes: number) => void,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<readonly Uint8Array[]> {
+  const hash = toHex(contentHash(manifest, partition))
+  const chunks: Uint8Array[] = []
+  const give = async (take: Sink) => {
+    const taking = async (chunk: Uint8Array) => {
+      if (isShared) chunks.push(chunk)
+      await take(chunk)
+    }
+    await getBlob(link, hash, partitionBytes(manifest), taking, signal)
+  }
+  if (await fold(context, folding, lane, partition, told, give)) return chunks
+  const expected = 'expected a partition with the hash that was agreed on, got another'
+  throw new TamperedError(link.server.name, `${expected}; use another server, and tell its operator`)
+}
+
+/** Folds what `give` gives, if it has the hash of the partition. Returns whether it does. */
+async function fold(
+  context: SchemeContext,
+  folding: Lanes,
+  lane: number,
+  partition: number,
+  told: (bytes: number) => void,
+  give: (take: Sink) => Promise<void>,
+): Promise<boolean> {
   const { core, environment } = context
   let received = 0
   let work = 0
@@ -250,17 +298,14 @@ async function receive(
   await goSteps(context, folding) // of another lane, which the core would go all at once
   inCore(core, () => folding.begin(lane, partition))
   try {
-    await getBlob(link, toHex(contentHash(manifest, partition)), partitionBytes(manifest), take, signal)
+    await give(take)
     await environment.pause()
     await goSteps(context, folding)
-    if (!inCore(core, () => folding.fold(lane))) {
-      throw new TamperedError(
-        link.server.name,
-        'expected a partition with the hash that was agreed on, got another; use another server, and tell its operator',
-      )
-    }
+    const isRight = inCore(core, () => folding.fold(lane))
     await environment.pause()
-    await goSteps(context, folding)
+    if (isRight) await goSteps(context, folding)
+    else told(-received)
+    return isRight
   } catch (error) {
     told(-received)
     inCore(core, () => folding.abandon(lane))

@@ -180,6 +180,8 @@ export interface Sources {
   received(bytes: number): void
   /** stores the preparation, if that is worth it */
   save(): Promise<void>
+  /** partition q, if the map has a copy of it */
+  held(q: number): Uint8Array | undefined
   /** the store's rows for this preparation */
   readonly rows: Rows
 }

@@ -56,13 +56,19 @@ export async function shownInFolder(
   return { ...info, epochs: [newest] }
 }
 
+/** Whether a server is a folder, as it said last: it has updates, and nobody tells of them. */
+export function isFolder({ server, standing }: Link): boolean {
+  const offers = standing.offers.get(server.name)
+  return offers?.updates === true && !offers.push
+}
+
 /** Reads a folder's line each time that FOLDER_MS have passed since its server was `asked` last, until it is no folder any more. */
-export function lineOf(asked: Map<string, number | undefined>): Read {
+export function lineOf(asked: Map<string, number>): Read {
   return async (link, take, signal) => {
     const { clock } = link.environment
     const { name } = link.server
-    for (let last = asked.get(name); last !== undefined && !signal.aborted; last = asked.get(name)) {
-      const left = last + FOLDER_MS - clock.now()
+    while (isFolder(link) && !signal.aborted) {
+      const left = (asked.get(name) ?? 0) + FOLDER_MS - clock.now()
       if (left > 0) {
         await sleep(clock, left, signal)
         continue

@@ -23,7 +23,7 @@ import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import { askOne, sleep } from '../servers/ask.js'
 import { subscribe } from '../servers/events.js'
-import { lineOf } from '../servers/folder.js'
+import { isFolder, lineOf } from '../servers/folder.js'
 import { infoOf } from '../servers/info.js'
 import { readManifest } from '../servers/manifests.js'
 import { identityOf } from '../servers/parties.js'
@@ -33,7 +33,7 @@ import { apply } from '../state/advancing.js'
 import { readHead } from '../state/head.js'
 import { belongsTo, fenceLinks, type Hint } from '../state/hint.js'
 import { Machine, type Parts, replacedTooOften, tabsName, type Watch } from '../state/machine.js'
-import { type How, noteOffers, stepsAfter } from '../state/newest.js'
+import { type How, stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
 import { current, currentAgain } from '../state/restoring.js'
 import { sweepRows } from '../state/sweeping.js'
@@ -397,16 +397,16 @@ export class StatefulSession implements Session {
 
   /** To a server's stream, or to a folder's line, which is asked for now and then. What it is may change. */
   readonly #listenTo: typeof subscribe = async (link, tabs, notify, signal) => {
-    const { folders } = this.#machine
+    const { lookedAt } = this.#machine
     const { name } = link.server
     while (!signal.aborted) {
       try {
-        if (!folders.has(name)) {
-          const info = await askOne([link], { outlasts: true }, signal, (link, signal) => infoOf(link, signal))
-          noteOffers(this.#machine, link, info)
+        if (!link.standing.offers.has(name)) {
+          await askOne([link], { outlasts: true }, signal, (link, signal) => infoOf(link, signal))
+          lookedAt.set(name, link.environment.clock.now())
         }
-        if (folders.get(name) === undefined) return await subscribe(link, tabs, notify, signal)
-        await subscribe(link, tabs, notify, signal, lineOf(folders))
+        if (!isFolder(link)) return await subscribe(link, tabs, notify, signal)
+        await subscribe(link, tabs, notify, signal, lineOf(lookedAt))
       } catch (error) {
         if (signal.aborted) return
         if (!(error instanceof ServerError)) throw error

@@ -15,6 +15,7 @@ import type { Link, Links } from '../servers/transport.js'
 import { StoreFailure } from '../store/storage.js'
 import { type HintRecord, StateMovedError, type StateStore } from '../store/store.js'
 import { applied } from './applying.js'
+import { heldPartition } from './held.js'
 import { baseOf, bindingOf, drawRecord, fenceLinks, Hint, knowingFences, partiesOf } from './hint.js'
 import type { Machine, Watch } from './machine.js'
 import { newest, stepsAfter } from './newest.js'
@@ -168,6 +169,7 @@ export class Draft {
           gently,
           received,
           save: this.#saver(),
+          held: (q: number) => heldPartition(this.#machine, watch, this.#agreed.manifest, q),
           rows,
         }
         await this.#preparation.fetch(sources, signal)

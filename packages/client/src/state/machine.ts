@@ -24,6 +24,7 @@ import { preparersOf } from '../platform/preparers.js'
 import { LOCAL } from '../scheme/facts.js'
 import type { Scheme, SchemeContext, SchemeOptions, StatefulScheme } from '../scheme/scheme.js'
 import type { RollbackPreference } from '../servers/fence.js'
+import { isFolder } from '../servers/folder.js'
 import type { Agreed } from '../servers/manifests.js'
 import { type Apart, identityOf, namesOf, type Servers } from '../servers/parties.js'
 import type { OutdatedError } from '../servers/path.js'
@@ -101,8 +102,8 @@ export class Machine {
   readonly lookups: Links
   readonly fences: Links
   readonly checkpoints = new Checkpoints()
-  /** servers that have replied; of one that is a folder, when that was by the clock, or when its line was asked for since */
-  readonly folders = new Map<string, number | undefined>()
+  /** by the server's name: when it was asked last for what it shows, or a folder for its line */
+  readonly lookedAt = new Map<string, number>()
   /** the last caller has its answer: its effect may be stored */
   answering: Promise<void> = Promise.resolve()
   /** the storing of the last effect */
@@ -300,7 +301,7 @@ export class Machine {
 
   /** How many of the servers are known to be folders. */
   get folderCount(): number {
-    return [...this.folders.values()].filter(at => at !== undefined).length
+    return this.downloads.filter(isFolder).length
   }
 
   /** The scheme of a new hint. Throws UnsupportedError if it needs more servers than there are beside folders. */

@@ -4,7 +4,7 @@ import { type EpochInfo, equalBytes, type Info } from '@keyhush/protocol'
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError } from '../base/errors.js'
 import type { StatefulScheme } from '../scheme/scheme.js'
-import { shownInFolder } from '../servers/folder.js'
+import { isFolder, shownInFolder } from '../servers/folder.js'
 import { greet, infoOf } from '../servers/info.js'
 import { type Agreed, isSame } from '../servers/manifests.js'
 import { type Base, OutdatedError, pathTo } from '../servers/path.js'
@@ -113,15 +113,9 @@ async function shownBy(
   signal: AbortSignal,
 ): Promise<Info> {
   const info = await (heard?.take(link, signal) ?? infoOf(link, signal))
-  if (!noteOffers(machine, link, info)) return info
+  machine.lookedAt.set(link.server.name, machine.parts.environment.clock.now())
+  if (!isFolder(link)) return info
   return await shownInFolder(link, info, machine.following, base, manifests?.get(link.server.name), files, signal)
-}
-
-/** Whether the server is a folder: it has updates, and nobody tells of them. */
-export function noteOffers({ folders, parts }: Machine, { server }: Link, { offers }: Info): boolean {
-  const isFolder = offers.updates && !offers.push
-  folders.set(server.name, isFolder ? parts.environment.clock.now() : undefined)
-  return isFolder
 }
 
 /**
