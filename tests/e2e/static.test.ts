@@ -3,7 +3,7 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type KeyhushMap, open } from '@keyhush/client'
@@ -11,6 +11,8 @@ import { fileStore } from '@keyhush/client/node'
 import { createServer, openLmdb, UpdatableDatabase } from '@keyhush/server'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { runKeyhush } from '../../server/test/command.js'
+import { freePort } from '../../server/test/helpers.js'
+import { findProgram } from '../../tools/programs.mjs'
 import { needs } from '../support/needs.js'
 import { temporaryFolder } from '../support/servers.js'
 import { type Files, filesIn, type StaticHost, startStaticHost } from '../support/static-host.js'
@@ -88,24 +90,44 @@ async function check(map: KeyhushMap, epoch = map.epoch!): Promise<void> {
   expect(found).toEqual(new Map([...contents[epoch]!].sort(([a], [b]) => keys.indexOf(a) - keys.indexOf(b))))
 }
 
-/** Python's own, in a process. */
-async function startPython(): Promise<string> {
-  const process = spawn(
-    'python3',
-    ['-u', '-m', 'http.server', '0', '--bind', '127.0.0.1', '--directory', path('www')],
-    {
-      stdio: ['ignore', 'pipe', 'ignore'],
-    },
-  )
+/** A host's process, which ends with the test. */
+function started(program: string, args: readonly string[]) {
+  const process = spawn(program, args, { stdio: ['ignore', 'pipe', 'ignore'], env: { HOME: path('home') } })
   onTestFinished(async () => {
-    process.kill()
+    process.kill('SIGKILL')
     if (process.exitCode === null && process.signalCode === null) await once(process, 'exit')
   })
-  for await (const line of createInterface(process.stdout)) {
+  return process
+}
+
+/** Python's own. */
+async function startPython(): Promise<string> {
+  const args = ['-u', '-m', 'http.server', '0', '--bind', '127.0.0.1', '--directory', path('www')]
+  for await (const line of createInterface(started('python3', args).stdout)) {
     const [, port] = /port (\d+)/.exec(line) ?? []
     if (port !== undefined) return `http://127.0.0.1:${port}`
   }
   throw new Error('expected the port of python3 -m http.server, got none')
+}
+
+const programs = { nginx: await findProgram('nginx'), caddy: await findProgram('caddy') }
+
+/** nginx or Caddy with the lines of docs/operations/static.md, for the files in `root`/list. Resolves to the folder's URL. */
+async function startDocumented(name: keyof typeof programs, root: string, more: string): Promise<string> {
+  const document = await readFile(new URL('../../docs/operations/static.md', import.meta.url), 'utf8')
+  const [, lines = ''] = new RegExp(`\`\`\`${name}\n([^]*?)\`\`\``).exec(document) ?? []
+  expect(lines).toContain('/srv')
+  const [port, file] = [await freePort(), join(root, name)]
+  const here = lines.replace('/srv', root).replace('cdn.example {', `http://127.0.0.1:${port} {\n${more}`)
+  const ofNginx = `daemon off; master_process off; pid ${root}/pid; error_log ${root}/error.log; events {} http {
+    access_log off; ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(of => `${of}_temp_path ${root}/${of};`).join(' ')}
+    server { listen 127.0.0.1:${port}; ${more} ${here} } }`
+  await writeFile(file, name === 'nginx' ? ofNginx : `{\n\tadmin off\n}\n${here}`)
+  const args = { nginx: ['-c', file, '-p', root], caddy: ['run', '--adapter', 'caddyfile', '--config', file] }
+  started(programs[name]!, args[name])
+  const url = `http://127.0.0.1:${port}/list`
+  await expect.poll(() => fetch(`${url}/v1/info`).then(({ status }) => status, String)).toBe(200)
+  return url
 }
 
 const hasPython = await new Promise<boolean>(resolve => {
@@ -115,7 +137,7 @@ const hasPython = await new Promise<boolean>(resolve => {
 })
 
 describe('a host', () => {
-  const kinds = ['plain', 'everything', 'gzip'] as const
+  const kinds = ['plain', 'everything', 'forbidding', 'gzip'] as const
   test.each(kinds)('that is %s: a map opens, follows by lists, and answers without it after a restart', async how => {
     const host = await hosting(filesIn(path('www 2')), how)
     const first = await opened([host.url], how)
@@ -138,6 +160,57 @@ describe('a host', () => {
     const map = await opened([await startPython()])
     await check(map, EPOCHS)
     await map.sync()
+  })
+
+  describe.each(['nginx', 'caddy'] as const)('%s, with the lines of the document', name => {
+    const ways = [
+      ['as they are', { nginx: '', caddy: '' }],
+      [
+        'compressing',
+        {
+          nginx: 'gzip on; gzip_types *; gzip_min_length 1;',
+          caddy: 'encode zstd gzip {\nminimum_length 1\nmatch status 200\n}',
+        },
+      ],
+      [
+        'with a page for every path',
+        { nginx: 'error_page 404 =200 /list/404.html;', caddy: 'try_files {path} /list/404.html' },
+      ],
+    ] as const
+    test.each(ways)('%s', needs(programs[name] !== undefined, name), async (way, { [name]: more }) => {
+      const root = path(`${name}-${way.replaceAll(' ', '-')}`)
+      await mkdir(root)
+      await cp(path('www 3'), join(root, 'list'), { recursive: true })
+      const url = await startDocumented(name, root, more)
+      const map = await opened([url], `${root} kept`)
+      await check(map, 3)
+      await rename(join(root, 'list'), join(root, 'before'))
+      await cp(path('www'), join(root, 'list'), { recursive: true })
+      await map.sync()
+      await check(map, EPOCHS)
+      await map.close()
+
+      const [blob] = await readdir(path('www', 'v1', 'blobs'))
+      for (const [file, age] of [
+        [`v1/blobs/${blob}`, 31_536_000],
+        ['v1/info', 60],
+        ['v1/events', 60],
+      ] as const) {
+        const encoding = { 'accept-encoding': 'gzip' }
+        const { headers } = await fetch(`${url}/${file}`, { headers: { ...encoding, origin: 'https://app.example' } })
+        expect([file, headers.get('access-control-allow-origin')]).toEqual([file, '*'])
+        expect(headers.get('cache-control')).toContain(`max-age=${age}`)
+        expect(headers.has('content-encoding')).toBe(way === 'compressing')
+        // What the host can do beside, and nobody needs.
+        const [part, etag] = [await fetch(`${url}/${file}`, { headers: { range: 'bytes=0-9' } }), headers.get('etag')]
+        expect([200, 206]).toContain(part.status)
+        const same = await fetch(`${url}/${file}`, { headers: { ...encoding, 'if-none-match': etag! } })
+        expect(same.status).toBe(304)
+      }
+      const missing = await fetch(`${url}/v1/blobs/${'0'.repeat(64)}`)
+      expect(missing.status).toBe(way === 'with a page for every path' ? 200 : 404)
+      await check(await opened([url]), EPOCHS)
+    })
   })
 
   test('and another, with the same files: one may be away once the map has its copy', async () => {
@@ -210,7 +283,7 @@ describe('a folder that is not whole, or not of one time', () => {
   const isDocumented = (error: { code: string }) => ['network', 'protocol', 'version', 'signature'].includes(error.code)
 
   const cases = [...single, ...sampled(pairs, 12)]
-  test.each(['plain', 'everything'] as const)(`${cases.length} ways, at a host that is %s`, async how => {
+  test.each(['plain', 'everything', 'forbidding'] as const)(`${cases.length} ways, at a host that is %s`, async how => {
     const host = await hosting(filesIn(path('www')), how)
     const outcomes = { right: 0, refused: 0 }
     for (const each of cases) {

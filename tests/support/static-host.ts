@@ -27,10 +27,10 @@ export const filesIn =
   path =>
     readFile(join(folder, path)).catch(() => undefined)
 
-/** `everything`: it replies 200 with a page where there is no file; `gzip`: it compresses. */
+/** Where there is no file, `everything` replies 200 with a page, `forbidding` 403, as S3 does; `gzip` compresses. */
 export async function startStaticHost(
   files: StaticHost['files'],
-  how: 'plain' | 'everything' | 'gzip' = 'plain',
+  how: 'plain' | 'everything' | 'forbidding' | 'gzip' = 'plain',
 ): Promise<StaticHost> {
   const asked: string[] = []
   const server = createServer(async (request, response) => {
@@ -39,7 +39,8 @@ export async function startStaticHost(
     const bytes = await (host.files as Files)(new URL(request.url!, 'http://host').pathname)
     const headers = { 'access-control-allow-origin': '*', etag: '"a validator that must not come back"' }
     if (bytes === undefined || request.method !== 'GET') {
-      response.writeHead(how === 'everything' ? 200 : 404, { ...headers, 'content-type': 'text/html' }).end(PAGE)
+      const status = { everything: 200, forbidding: 403, gzip: 404, plain: 404 }[how]
+      response.writeHead(status, { ...headers, 'content-type': 'text/html' }).end(PAGE)
     } else if (how === 'gzip') {
       response.writeHead(200, { ...headers, 'content-encoding': 'gzip' }).end(gzipSync(bytes))
     } else response.writeHead(200, headers).end(bytes)
