@@ -317,11 +317,16 @@ describe('types', () => {
   const source = `
     import { estimate, type Found, open, KeyhushError, type Progress, ServerError, type Value } from '@keyhush/client'
     import { open as openInstant } from '@keyhush/client/instant'
-    import { useLookup, usePrivateMap } from '@keyhush/client/react'
+    import { useLookup, useLookups, usePrivateMap } from '@keyhush/client/react'
+    import { usePrivateMap as useInstantMap } from '@keyhush/client/react/instant'
     import { fakeMap } from '@keyhush/client/testing'
     export function useText(key: string): string | undefined {
       const { map } = usePrivateMap({ servers: ['https://a.example', 'https://b.example'] }, openInstant)
       return useLookup(key === 'fake' ? fakeMap({ key }) : map, key, 'text').value
+    }
+    export function useTexts(keys: readonly string[]): readonly (string | undefined)[] | undefined {
+      const { map } = useInstantMap({ servers: ['https://a.example', 'https://b.example'] })
+      return useLookups(map, keys, 'text', { padTo: 8, follow: true }).values
     }
     export async function main(): Promise<string> {
       const configured: readonly string[] = JSON.parse('["https://a.example", "https://b.example"]')
