@@ -240,6 +240,8 @@ test('no list is no lookup, an empty one is answered without one, and padTo hide
   expect([lastOfSeveral().values, map.stats.lookups]).toEqual([[], 0])
   for (let i = 0; i < 3; i++) await renderSeveral({ map, wanted: ['json'], as: 'json', options: { padTo: 8 } })
   expect([lastOfSeveral().values, map.stats.lookups, padded]).toEqual([[{ a: 1 }], 1, [8]])
+  await renderSeveral({ map, wanted: ['json'], as: 'json', options: { padTo: 16 } })
+  expect([lastOfSeveral().values, padded]).toEqual([[{ a: 1 }], [8, 16]])
 })
 
 test('what is no list of keys is an error that says so', async () => {
