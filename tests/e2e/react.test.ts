@@ -244,6 +244,24 @@ test('no list is no lookup, an empty one is answered without one, and padTo hide
   expect([lastOfSeveral().values, padded]).toEqual([[{ a: 1 }], [8, 16]])
 })
 
+test('an option that there is not is refused, and asks nothing: a misspelt padTo would hide nothing', async () => {
+  const map = fakeMap({ otter: 'river' })
+  for (const [as, options, message] of [
+    ['text', { padto: 8 }, /useLookups: there is no option "padto"; expected padTo/],
+    ['text', { follow: 'yes' }, /expected follow to be true or false, got "yes"/],
+    ['text', null, /expected an object of options, got null/],
+    ['txt', {}, /as: expected 'bytes', 'text', 'json', got "txt"/],
+    [{ padTo: 8 }, undefined, /as: expected 'bytes', 'text', 'json', got an object/],
+  ] as const) {
+    await renderSeveral({ map, wanted: ['otter'], as: as as never, options: options as never })
+    const { error } = lastOfSeveral()
+    expect(error).toMatchObject({ code: 'usage', message: expect.stringMatching(message) })
+  }
+  await render({ map, wanted: 'otter', options: { padTo: 8 } as never })
+  expect(last().error?.message).toMatch(/useLookup: there is no option "padTo"/)
+  expect(map.stats.lookups).toBe(0)
+})
+
 test('what is no list of keys is an error that says so', async () => {
   const map = fakeMap({ otter: 'river' })
   for (const [wanted, message] of [

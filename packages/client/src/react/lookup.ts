@@ -1,6 +1,7 @@
 // `useLookup()` and `useLookups()`: what a map says about a key, or about several, for as long as a component shows it.
 
 import { equalBytes } from '@keyhush/protocol'
+import { checkNames, checkOptions, oneOf } from '../base/boundary.js'
 import type { KeyhushError } from '../base/errors.js'
 import type { MapEvent } from '../base/events.js'
 import type { Key } from '../lookup/keys.js'
@@ -49,7 +50,8 @@ export interface ReadAs {
 export interface LookupOptions {
   /**
    * `true`: looks up again each time that the map moves to another version of the database. The answer stays until the next one is there,
-   * and is `outdated` meanwhile. Servers then see a lookup after each change, for as long as the component is mounted. Default: `false`.
+   * and is `outdated` meanwhile. Servers then see a lookup after each change, for as long as the component is mounted, except in mode
+   * `local`. In mode `single` each uses a hint up. Default: `false`.
    */
   readonly follow?: boolean | undefined
 }
@@ -75,7 +77,7 @@ export function useLookup<As extends keyof ReadAs = 'bytes'>(
   as: As = 'bytes' as As,
   options: LookupOptions = {},
 ): Lookup<ReadAs[As]> {
-  const wanted: Wanted<Key> = { map, key: key ? copyOf(key) : undefined, as, ...options }
+  const wanted: Wanted<Key> = { map, key: key ? copyOf(key) : undefined, as, options }
   return useTask(wanted, isSameWanted, begun) as Lookup<ReadAs[As]>
 }
 
@@ -93,18 +95,20 @@ export function useLookups<As extends keyof ReadAs = 'bytes'>(
   options: LookupsOptions = {},
 ): Lookups<ReadAs[As]> {
   // What is no list is refused by the map.
-  const wanted: Wanted<readonly Key[]> = { map, key: Array.isArray(keys) ? keys.map(copyOf) : keys, as, ...options }
+  const wanted: Wanted<readonly Key[]> = { map, key: Array.isArray(keys) ? keys.map(copyOf) : keys, as, options }
   return useTask(wanted, isSameWanted, severalBegun) as Lookups<ReadAs[As]>
 }
 
-interface Wanted<K> extends LookupsOptions {
+interface Wanted<K> {
   readonly map: KeyhushMap | undefined
   readonly key: K | undefined
   readonly as: keyof ReadAs
+  readonly options: LookupsOptions
 }
 
 function isSameWanted(a: Wanted<unknown>, b: Wanted<unknown>): boolean {
-  return a.map === b.map && a.as === b.as && a.padTo === b.padTo && a.follow === b.follow && isSameKey(a.key, b.key)
+  const isSameOption = (name: keyof LookupsOptions) => a.options?.[name] === b.options?.[name]
+  return a.map === b.map && a.as === b.as && isSameOption('padTo') && isSameOption('follow') && isSameKey(a.key, b.key)
 }
 
 function isSameKey(a: unknown, b: unknown): boolean {
@@ -127,6 +131,7 @@ const SEVERAL = { bytes: 'getMany', text: 'getManyText', json: 'getManyJson' } a
 
 function begun(wanted: Wanted<Key>): Task<LookupState> {
   return asking(wanted, { value: undefined }, async (map, key, signal): Promise<LookedUp> => {
+    check('useLookup', wanted, ['follow'])
     const value = await map[ONE[wanted.as]](key, { signal })
     return { status: value === undefined ? 'absent' : 'found', value }
   })
@@ -134,8 +139,17 @@ function begun(wanted: Wanted<Key>): Task<LookupState> {
 
 function severalBegun(wanted: Wanted<readonly Key[]>): Task<LookupState> {
   return asking(wanted, { values: undefined }, async (map, keys, signal): Promise<LookedUp> => {
-    return { status: 'answered', values: await map[SEVERAL[wanted.as]](keys, { signal, padTo: wanted.padTo }) }
+    check('useLookups', wanted, ['follow', 'padTo'])
+    const { padTo } = wanted.options
+    return { status: 'answered', values: await map[SEVERAL[wanted.as]](keys, { signal, padTo }) }
   })
+}
+
+/** Throws UsageError. A misspelt `padTo` would leave the number of keys unhidden. */
+function check(call: string, { as, options }: Wanted<unknown>, names: readonly (keyof LookupsOptions)[]): void {
+  oneOf(`${call}: as`, Object.keys(ONE), as)
+  checkOptions(call, options, [], ['follow'])
+  checkNames(call, options, names)
 }
 
 interface LookedUp {
@@ -147,10 +161,11 @@ type LookupState = AnyLookup & LookedUp & { readonly error: KeyhushError | undef
 
 /** `none`: what there is instead of an answer. */
 function asking<K>(
-  { map, key, follow = false }: Wanted<K>,
+  { map, key, options }: Wanted<K>,
   none: Omit<LookedUp, 'status'>,
   ask: (map: KeyhushMap, key: K, signal: AbortSignal) => Promise<LookedUp>,
 ): Task<LookupState> {
+  const follow = options?.follow === true
   let epoch = 0
   // A condemned map has no epoch.
   const hasMoved = () => map !== undefined && map.epoch > 0 && map.epoch !== epoch
