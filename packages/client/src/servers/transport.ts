@@ -378,7 +378,8 @@ function wrongLength(server: string, request: Request, response: Response, came:
 }
 
 function unreachable(server: string, cause: unknown, begun: boolean): NetworkError {
-  const page = "refuses this origin (CORS), or is not in connect-src of the page's content security policy"
+  const page =
+    "does not allow this origin by Access-Control-Allow-Origin (CORS), or is not in connect-src of the page's content security policy"
   const message = `expected an answer, got none: the server is unreachable, broke off, redirects elsewhere, ${page}; call again later`
   return new NetworkError(server, message, { cause, begun })
 }
