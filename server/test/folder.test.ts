@@ -1,9 +1,11 @@
 // `keyhush publish --folder`: a folder for a static host takes the place of a server. What clients make of it is in
 // tests/e2e/static.test.ts.
 
+import { execFileSync } from 'node:child_process'
 import * as fs from 'node:fs/promises'
-import { cp, mkdir, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { open } from '@keyhush/client'
 import {
   decodeManifest,
@@ -18,6 +20,7 @@ import {
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { NEEDS_LINUX } from '../../tests/support/needs.js'
 import { filesIn, type StaticHost, startStaticHost } from '../../tests/support/static-host.js'
 import { sampled } from '../../tests/support/thorough.js'
 import type { Disk } from '../dist/base/whole-file.js'
@@ -177,6 +180,95 @@ test('nothing goes back: not the copy behind the record, nor the folder behind i
   await writeFile(path('www/v1/manifest'), (await www('v1/manifest')).subarray(0, 300))
   expect(await publish(undefined, '--store', own)).toMatchObject({ code: 0 })
   expect(await contentsOf(path('www'))).toEqual(before)
+})
+
+test('a folder that contains the key is refused, by any way to it: a host would show it', async () => {
+  const { publish, begun, path } = await rig()
+  await symlink(path('.'), `${path('.')}-link`)
+  onTestFinished(() => rm(`${path('.')}-link`))
+  for (const folder of [path('.'), `${path('.')}-link`, join(path('.'), '..')]) {
+    await expectRefused(publish(undefined, ...begun, ...WEEK, '--folder', folder), 'expected a folder without secrets')
+    expect(await readdir(folder)).not.toContain('v1')
+  }
+})
+
+test('a clock that went back publishes nothing: its expiry may be over', async () => {
+  const { publish, begun, path, www } = await rig()
+  expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0 })
+  const before = await www('v1/manifest')
+  const later = new Date(Date.now() + 2 * 3600 * 1000)
+  await utimes(path('www/v1/manifest'), later, later)
+  await expectRefused(publish(edit('x'), ...WEEK), 'expected a clock that goes on')
+  expect(await www('v1/manifest')).toEqual(before)
+  await utimes(path('www/v1/manifest'), new Date(), new Date())
+  expect(await publish(edit('x'), ...WEEK)).toMatchObject({ code: 0, stderr: '' })
+})
+
+test('another key than that of the newest epoch is told of; one of both is enough', async () => {
+  const { publish, begun, path } = await rig()
+  expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0, stderr: '' })
+  await createKeyFile(path('new'))
+  const record = ['--record', path('key.record')]
+  const both = await publish(edit('x'), ...WEEK, ...record, '--key', path('new'))
+  expect(both).toMatchObject({ code: 0, stderr: '' })
+  const where = ['--folder', path('www'), '--store', path('own'), ...record]
+  await createKeyFile(path('third'))
+  const other = await keyhush('publish', ...where, '--key', path('third'), ...WEEK)
+  expect(other).toMatchObject({ code: 0, stderr: expect.stringContaining('expected a key that signed epoch 3') })
+})
+
+test('a file for --list that cannot be read, or has no list in it, changes nothing, and the error says why', async () => {
+  const { publish, begun, path } = await rig()
+  expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0 })
+  const before = await contentsOf(path('www'))
+  const files: readonly (readonly [what: string, content: string | Buffer, words: string])[] = [
+    ['UTF-16 with a mark', Buffer.from(`\ufeff${KEYED}`, 'utf16le'), 'expected UTF-8'],
+    ['UTF-16 without', Buffer.from(KEYED, 'utf16le'), 'expected UTF-8'],
+    ['compressed', gzipSync(KEYED), 'expected UTF-8'],
+    ['blank lines at its end', `${KEYED}\n\n`, 'remove empty lines'],
+    ['semicolons', KEYED.replaceAll(',', ';'), 'separated by a comma'],
+    ['a key twice', `${KEYED}one,again\n`, 'the same key as on line'],
+    ['a key that is too long', `${KEYED}${'k'.repeat(5000)},x\n`, 'a key of at most 4096 bytes, got 5000'],
+    ['empty', '', 'got a file that is empty'],
+    ['a header alone', 'key,value\n', 'holds no records'],
+  ]
+  for (const [what, content, words] of files) {
+    await writeFile(path('new.csv'), content)
+    const refused = await publish(undefined, ...WEEK, '--list', path('new.csv'))
+    expect([what, refused]).toEqual([
+      what,
+      expect.objectContaining({ code: 1, stderr: expect.stringContaining(words) }),
+    ])
+  }
+  await mkdir(path('folder.csv'))
+  const list = (file: string, ...args: string[]) => publish(undefined, ...WEEK, '--list', file, ...args)
+  await expectRefused(list(path('folder.csv')), 'got a folder, a pipe or a device')
+  await expectRefused(list(path('gone.csv')), 'got none of that name')
+  expect(await contentsOf(path('www'))).toEqual(before)
+})
+
+test('a pipe for --list is refused at once, and a disk that fails is named', NEEDS_LINUX, async () => {
+  const { publish, begun, path } = await rig()
+  expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0 })
+  execFileSync('mkfifo', [path('pipe.csv')])
+  await expectRefused(publish(undefined, ...WEEK, '--list', path('pipe.csv')), 'got a folder, a pipe or a device')
+  const failing = publish(undefined, ...WEEK, '--list', '/proc/self/mem', '--format', 'csv')
+  await expectRefused(failing, '/proc/self/mem: expected a file that can be read, got EIO')
+})
+
+test('the same list in other bytes changes nothing; keys in two normal forms of Unicode are two', async () => {
+  const { publish, begun, path, value } = await rig()
+  expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0 })
+  const list = async (text: string, ...args: string[]) => {
+    await writeFile(path('new.csv'), text)
+    return (await publish(undefined, ...WEEK, '--list', path('new.csv'), ...args)).stdout
+  }
+  const quoted = KEYED.replaceAll(/([^,\n]+)/g, '"$1"')
+  for (const same of [KEYED.replaceAll('\n', '\r\n'), `\ufeff${KEYED}`, quoted]) {
+    expect(await list(same, '--dry-run')).toContain('no changes')
+  }
+  expect(await list(`${KEYED}caf\u00e9,one\ncafe\u0301,two\n`)).toContain('adds: 2')
+  expect([await value('caf\u00e9'), await value('cafe\u0301')]).toEqual(['one', 'two'])
 })
 
 test('a new file of the list each night: its changes, or a later expiry; a dry run writes nothing', async () => {

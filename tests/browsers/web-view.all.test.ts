@@ -91,5 +91,8 @@ test('it looks up in all modes, keeps a state, and its requests have that origin
 test('servers that allow another origin alone are out of its reach, and the error says so', WEB_VIEW, async () => {
   const urls = await servers('ionic://localhost')
   const refused = await posted(`await open({ servers: ${JSON.stringify(urls)}, mode: 'instant', storage: 'memory' })`)
-  expect(refused).toMatchObject({ code: 'network', message: expect.stringContaining('Access-Control-Allow-Origin (CORS)') })
+  expect(refused).toMatchObject({
+    code: 'network',
+    message: expect.stringContaining('Access-Control-Allow-Origin (CORS)'),
+  })
 })

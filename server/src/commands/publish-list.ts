@@ -1,6 +1,5 @@
 // `keyhush publish --list`: what it takes, and what it prints.
 
-import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PublishError } from '../base/errors.js'
 import type { Format } from '../dataset/ingest/index.js'
@@ -38,18 +37,6 @@ export function checkListOptions(
   }
 }
 
-/** Whether the last line of a file has no end: it may be a download that was cut off, which a small part of the list does not show. */
-async function isCut(file: string): Promise<boolean> {
-  const handle = await open(file)
-  try {
-    const { size } = await handle.stat()
-    const { buffer } = await handle.read({ buffer: Buffer.alloc(1), position: size - 1 })
-    return size > 0 && buffer.toString() !== '\n'
-  } finally {
-    await handle.close()
-  }
-}
-
 /** `onWork` is called while nothing is asked of a server. `published`: undefined after a dry run. */
 export async function publishNewList(
   data: string,
@@ -57,7 +44,7 @@ export async function publishNewList(
   { format, valueEncoding, allowDeletes, dryRun, folder }: ListArguments,
   onWork: () => void,
 ) {
-  if (await isCut(data).catch(() => false)) {
+  const onCut = () => {
     process.stderr.write(
       `keyhush: warning: ${data}: expected a line end after the last line, got none; is the file whole?\n`,
     )
@@ -68,7 +55,8 @@ export async function publishNewList(
       draw(progress)
     }
     const manifestFile = folder && join(folder, 'v1/manifest')
-    return publishList({ ...common, data, format, valueEncoding, allowDeletes, dryRun, manifestFile, onProgress })
+    const list = { data, format, valueEncoding, allowDeletes, dryRun, manifestFile }
+    return publishList({ ...common, ...list, onProgress, onCut })
   })
   const { adds, edits, deletes, batches, bytes, published, growth, begins, isRefused } = summary
   const changes: Printed = batches === 0 ? { changes: 'no changes' } : { adds, edits, deletes }

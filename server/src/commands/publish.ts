@@ -82,7 +82,14 @@ export async function publish(file: string | undefined, options: PublishArgument
       const changes = operations !== undefined || options.list !== undefined
       const expires = changes ? validDays : copy.newest.manifest.expires
       if (options.expiry && !expires) throw new PublishError(NO_EXPIRY)
-      await checkFolder(folder, copy)
+      await checkFolder(folder, copy, files)
+      const signed = await copy.signaturesOf(copy.newest.manifest.epoch)
+      if (signed.length > 0 && !signed.some(of => keys.some(({ publicKey }) => toHex(publicKey) === of.publicKey))) {
+        process.stderr.write(
+          `keyhush: warning: ${files[0]}: expected a key that signed epoch ${signed[0]!.epoch}, got another; maps that know only ` +
+            'the old one stay there: give both with --key, unless the old one was stolen\n',
+        )
+      }
     }
     if (options.list === undefined) {
       const { again, valueEncoding: encoding } = options

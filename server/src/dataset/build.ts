@@ -28,6 +28,8 @@ import { readRecords } from './memory.js'
 import { type ProvedDatabase, proofsPackage } from './proof-kinds.js'
 import { recordBytesView } from './view.js'
 
+const LF = 0x0a
+
 /** More records than this no layout has. */
 const MAX_HEADROOM = 2 ** 32 - 1
 
@@ -58,7 +60,10 @@ export interface BuildOptions extends LayoutOptions {
 }
 
 /** Which data file to read, and how. */
-export type ListOptions = Pick<BuildOptions, 'data' | 'format' | 'valueEncoding' | 'onProgress'>
+export interface ListOptions extends Pick<BuildOptions, 'data' | 'format' | 'valueEncoding' | 'onProgress'> {
+  /** called if the last line has no end: the file may be a download that was cut off, which a small part of the list does not show */
+  readonly onCut?: (() => void) | undefined
+}
 
 /** How far a build or a load is. `done` and `total` are bytes or partitions. */
 export interface Progress {
@@ -159,7 +164,13 @@ export async function readList(core: Core, options: ListOptions): Promise<KeyedR
   const format = options.format ?? formatOf(options.data)
   if (format === 'bin') throw new BuildError('expected a file with keys, got bin, which has none', options.data)
   checkOptions(options, format)
-  return await readTable(core, options, format, size, true)
+  let last = LF
+  const onChunk = (chunk: Uint8Array) => {
+    last = chunk.at(-1) ?? last
+  }
+  const rows = await readTable(core, options, format, size, true, onChunk)
+  if (last !== LF) options.onCut?.()
+  return rows
 }
 
 /** Throws BuildError if there is no such file. */
@@ -172,7 +183,8 @@ async function sizeOf(data: string): Promise<number> {
       data,
     )
   })
-  if (!file.isFile()) throw new BuildError('expected a file, got a folder or a device; name a file', data)
+  if (!file.isFile())
+    throw new BuildError('expected a file, got a folder, a pipe or a device; write it to a file', data)
   return file.size
 }
 
@@ -262,14 +274,16 @@ async function readTable(
   format: KeyedFormat,
   size: number,
   keepsKeys?: boolean,
+  onChunk?: (chunk: Uint8Array) => void,
 ): Promise<KeyedRecords> {
   const { data, valueEncoding = 'utf8', maxValueBytes, onProgress } = options
   let done = 0
-  const onBytes = (bytes: number) => {
-    done += bytes
+  const took = (chunk: Uint8Array) => {
+    done += chunk.length
     onProgress?.({ stage: 'reading', done, total: size })
+    onChunk?.(chunk)
   }
-  return await readKeyed(core, data, format, valueEncoding, maxValueBytes, onBytes, keepsKeys)
+  return await readKeyed(core, data, format, valueEncoding, maxValueBytes, took, keepsKeys)
 }
 
 /** Hashes every partition. */

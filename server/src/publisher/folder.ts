@@ -2,7 +2,7 @@
 // The order is such that a reader always finds what a manifest names, during the writing and after a crash.
 
 import * as fs from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, sep } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import {
   decodeManifest,
@@ -35,6 +35,8 @@ const BLOB = /^[0-9a-f]{64}$/
 const FOR_ALL = 0o644
 /** How long a blob stays that no epoch needs any more: for downloads under way. */
 const KEPT_MILLISECONDS = 24 * 60 * 60 * 1000
+/** A clock may be so much behind that of who wrote the folder before. */
+const BEHIND_MILLISECONDS = 60 * 60 * 1000
 /** Clients read no longer `/v1/info`; this leaves room for the rest of it. */
 const SIGNATURES_BYTES = 60_000
 
@@ -51,8 +53,27 @@ ${['info', 'manifest', 'manifests', 'events'].map(name => `/v1/${name}\n  Conten
   '.nojekyll': '',
 }
 
-/** Throws PublishError if the copy must not be written there: the folder has another database, or is further. */
-export async function checkFolder(folder: string, copy: Copy): Promise<void> {
+/**
+ * Throws PublishError if the copy must not be written there: the folder has another database, or is further, or contains one of the publisher's
+ * `secrets`, which its host would show to everybody.
+ */
+export async function checkFolder(folder: string, copy: Copy, secrets: readonly string[]): Promise<void> {
+  const root = await inFolder(folder, () => fs.realpath(folder).catch(missing))
+  for (const file of secrets) {
+    if (root === undefined || !(await fs.realpath(file)).startsWith(join(root, sep))) continue
+    throw new PublishError(
+      `${folder}: expected a folder without secrets, got one that contains ${file}, which its host would show to everybody. Nothing was ` +
+        'published. Name another folder, and if you have uploaded this one, make a new key',
+    )
+  }
+  const written = await inFolder(folder, () => fs.stat(join(folder, MANIFEST)).catch(missing))
+  if (written !== undefined && written.mtimeMs > Date.now() + BEHIND_MILLISECONDS) {
+    throw new PublishError(
+      `${folder}: expected a clock that goes on, got ${new Date().toISOString()}, and the folder was written at ` +
+        `${written.mtime.toISOString()}. Nothing was published: an expiry by this clock may be over. Set the clock; if it is right, ` +
+        `\`touch ${join(folder, MANIFEST)}\``,
+    )
+  }
   const bytes = await inFolder(folder, () => fs.readFile(join(folder, MANIFEST)).catch(missing))
   const there = bytes && readable(bytes)
   if (bytes === undefined || there === undefined) return

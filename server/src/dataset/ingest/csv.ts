@@ -47,6 +47,8 @@ export class CsvRows {
     if (!fields.every(this.#reading.isUtf8)) throw this.#fault(NOT_UTF8)
     if (this.#columns === undefined) {
       this.#columns = findColumns(fields)
+      // What UTF-16 has between letters, and no name of a column.
+      if (this.#columns === undefined && fields.some(field => field.includes(0))) throw this.#fault(NOT_UTF8)
       if (this.#columns === undefined) throw this.#fault(headerFault(this.#delimiter))
     } else {
       const value = this.#reading.decodeValue(fields[this.#columns.value]!)

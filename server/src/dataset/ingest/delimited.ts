@@ -13,7 +13,7 @@ export async function readDelimited(
   delimiter: Delimiter,
   encoding: ValueEncoding,
   table: Table,
-  onBytes?: (bytes: number) => void,
+  onChunk?: (chunk: Uint8Array) => void,
 ): Promise<void> {
   const rows = new CsvRows(table, file, delimiter, { isUtf8, decodeValue: text => decodeValue(text, encoding) })
   const onRecord = (fields: Uint8Array[]): null => {
@@ -24,7 +24,7 @@ export async function readDelimited(
   const parser = parse({ ...parsing(delimiter), encoding: null, on_record: onRecord as never })
   try {
     parser.resume()
-    await pipeline(readText(file, onBytes), parser)
+    await pipeline(readText(file, onChunk), parser)
   } catch (error) {
     throw error instanceof CsvError ? rows.faultOf(error.code) : error
   }

@@ -41,15 +41,15 @@ export async function readKeyed(
   format: KeyedFormat,
   encoding: ValueEncoding,
   longestValue?: number,
-  onBytes?: (bytes: number) => void,
+  onChunk?: (chunk: Uint8Array) => void,
   keepsKeys?: boolean,
 ): Promise<KeyedRecords> {
   const table = new Table(core, file, longestValue, keepsKeys)
   if (format === 'txt') {
-    for await (const lines of readLines(file, onBytes)) {
+    for await (const lines of readLines(file, onChunk)) {
       for (const [key, line] of keysOf(lines, file)) table.add(key, NO_VALUE, line)
     }
-  } else if (format === 'jsonl') await readJsonLines(file, encoding, table, onBytes)
-  else await readDelimited(file, format === 'csv' ? ',' : '\t', encoding, table, onBytes)
+  } else if (format === 'jsonl') await readJsonLines(file, encoding, table, onChunk)
+  else await readDelimited(file, format === 'csv' ? ',' : '\t', encoding, table, onChunk)
   return table.finish()
 }

@@ -10,9 +10,9 @@ export async function readJsonLines(
   file: string,
   encoding: ValueEncoding,
   table: Table,
-  onBytes?: (bytes: number) => void,
+  onChunk?: (chunk: Uint8Array) => void,
 ): Promise<void> {
-  for await (const lines of readLines(file, onBytes)) {
+  for await (const lines of readLines(file, onChunk)) {
     for (const [bytes, line] of lines) {
       const refuse = (reason: string): never => {
         throw new BuildError(reason, file, line)

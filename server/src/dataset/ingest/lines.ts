@@ -17,13 +17,13 @@ export type TextSource = string | Readable
 /** A line without its end, which is a view, and its number from 1. */
 export type TextLine = readonly [bytes: Buffer, number: number]
 
-/** The chunks of a text, without its byte order mark. Calls `onBytes` with the length of each chunk. */
-export async function* readText(source: TextSource, onBytes?: (bytes: number) => void): AsyncGenerator<Buffer> {
+/** The chunks of a text, without its byte order mark. Calls `onChunk` with each chunk as it came. Throws BuildError if it cannot be read. */
+export async function* readText(source: TextSource, onChunk?: (chunk: Uint8Array) => void): AsyncGenerator<Buffer> {
   let start = Buffer.alloc(0) // kept until a byte order mark would fit
   let started = false
   const input = typeof source === 'string' ? createReadStream(source, { highWaterMark: CHUNK_BYTES }) : source
-  for await (const chunk of input as AsyncIterable<Buffer>) {
-    onBytes?.(chunk.length)
+  for await (const chunk of readable(input, nameOf(source))) {
+    onChunk?.(chunk)
     if (started) {
       yield chunk
       continue
@@ -36,10 +36,20 @@ export async function* readText(source: TextSource, onBytes?: (bytes: number) =>
   if (!started) yield start
 }
 
+async function* readable(input: AsyncIterable<Buffer>, name: string): AsyncGenerator<Buffer> {
+  try {
+    yield* input
+  } catch (error) {
+    const { code, syscall } = error as NodeJS.ErrnoException
+    if (syscall === undefined) throw error
+    throw new BuildError(`expected a file that can be read, got ${code}; see its permissions, and the disk`, name)
+  }
+}
+
 /** The lines of a text, those that end in one chunk at a time. Throws BuildError with the line if one is too long, or not UTF-8. */
 export async function* readLines(
   source: TextSource,
-  onBytes?: (bytes: number) => void,
+  onChunk?: (chunk: Uint8Array) => void,
 ): AsyncGenerator<Iterable<TextLine>> {
   const name = nameOf(source)
   let rest: Buffer = Buffer.alloc(0)
@@ -57,7 +67,7 @@ export async function* readLines(
     }
     rest = text.subarray(start)
   }
-  for await (const chunk of readText(source, onBytes)) {
+  for await (const chunk of readText(source, onChunk)) {
     yield linesOf(rest.length === 0 ? chunk : Buffer.concat([rest, chunk]))
     if (rest.length > MAX_LINE_BYTES) {
       throw new BuildError(`expected lines of at most ${MAX_LINE_BYTES} bytes, got a longer one`, name, number + 1)
