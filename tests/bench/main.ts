@@ -6,7 +6,7 @@
 //                                   that download for minutes: half an hour
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
-//                    [--only PART]  compute, lookups, instant, one-server, living, visits, phones (Hermes, a slow processor on a slow
+//                    [--only PART]  compute, lookups, instant, one-server, living, nights (publish --list), visits, phones (Hermes, a slow processor on a slow
 //                                   line, and memory), papers; or several with commas
 //                    [--adds n]     operations of the largest batch that is published, to five keys for four of them
 //                    [--write]      each table below its heading in docs/benchmarks.md; without --only, of all parts but phones
@@ -19,6 +19,7 @@ import { computing } from './computing.js'
 import { instant } from './instant.js'
 import { living } from './living.js'
 import { lookups } from './lookups.js'
+import { nights } from './nights.js'
 import { oneServer } from './one-server.js'
 import { type Options, type Part, readOptions } from './options.js'
 import { phones } from './phones.js'
@@ -31,6 +32,7 @@ const MEASURES: Record<Part, (options: Options) => Promise<Section[]>> = {
   instant,
   'one-server': oneServer,
   living,
+  nights,
   visits,
   phones,
   papers,

@@ -4,7 +4,17 @@ import { parseArgs } from 'node:util'
 import type { Target } from './report.js'
 import type { Shape } from './stage.js'
 
-export const PARTS = ['compute', 'lookups', 'instant', 'one-server', 'living', 'visits', 'phones', 'papers'] as const
+export const PARTS = [
+  'compute',
+  'lookups',
+  'instant',
+  'one-server',
+  'living',
+  'nights',
+  'visits',
+  'phones',
+  'papers',
+] as const
 export type Part = (typeof PARTS)[number]
 
 /** Not asked for unless by name, or everything is. */

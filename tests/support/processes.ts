@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
-const command = fileURLToPath(new URL('../../server/bin/keyhush.js', import.meta.url))
+export const command = fileURLToPath(new URL('../../server/bin/keyhush.js', import.meta.url))
 const collecting = new URL('../soak/collect.mjs', import.meta.url).href
 const serve = ['serve', '--port', '0', '--log-level', 'warn', '--drain-seconds', '0']
 
