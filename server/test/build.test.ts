@@ -1,6 +1,7 @@
 // A built dataset: deterministic, whole or absent, and exactly what its manifest says.
 
 import { execFile } from 'node:child_process'
+import { appendFileSync, truncateSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -122,6 +123,24 @@ describe('the directory it writes to', () => {
     }
     expect(await readdir(out)).toEqual(['thesis.doc'])
   })
+})
+
+test.each([
+  ['grows', (data: string) => appendFileSync(data, 'more,x\n')],
+  ['is cut', (data: string) => truncateSync(data, 1024 * 1024)],
+] as const)('a file that %s while it is read is refused', async (_, change) => {
+  const rows = Array.from({ length: 300_000 }, (_, i) => `${i.toString().padStart(7, '0')}\n`)
+  const data = await dataFile('a.txt', rows.join(''))
+  const out = join(await temporaryDirectory(), 'dataset')
+  let changed = false
+  const onProgress = () => {
+    if (!changed) change(data)
+    changed = true
+  }
+  await expect(buildDataset({ data, out, onProgress })).rejects.toThrow(
+    /expected a file that stays as it is.* 2400000;/,
+  )
+  expect(await readdir(dirname(out))).toEqual([])
 })
 
 test('`build --proofs` takes the kinds there are, and no other', async () => {

@@ -283,7 +283,12 @@ async function readTable(
     onProgress?.({ stage: 'reading', done, total: size })
     onChunk?.(chunk)
   }
-  return await readKeyed(core, data, format, valueEncoding, maxValueBytes, took, keepsKeys)
+  const table = await readKeyed(core, data, format, valueEncoding, maxValueBytes, took, keepsKeys)
+  if (done === size) return table
+  throw new BuildError(
+    `expected a file that stays as it is, got ${done} bytes of one that had ${size}; wait until it is written, and run it again`,
+    data,
+  )
 }
 
 /** Hashes every partition. */
