@@ -375,6 +375,34 @@ describe.each(['with a key', 'without a key'])('%s', keyed => {
   )
 })
 
+test('a server whose line comes while the map follows the other’s is not asked once more', async () => {
+  const network = signedOnBoth(first)
+  network.push = true
+  const [line, manifest] = [deferred(), deferred()]
+  network.misbehave[B] = on('/v1/events', genuine => line.promise.then(() => genuine))
+  const { map, drive } = await opened(network, { mode: 'instant', push: true })
+  await settle()
+  const before = network.seen.length
+  const asked = () => network.seen.slice(before).map(({ server, path }) => `${server}${path.replace(/\?.*/, '')}`)
+  const [second] = series('batch') as [Database]
+  network.both((seen, genuine) =>
+    seen.path.startsWith('/v1/manifest') ? manifest.promise.then(() => genuine) : undefined,
+  )
+  publishSigned(network, second)
+  await settle()
+  line.resolve()
+  await settle()
+  manifest.resolve()
+  await settle()
+  await checkValues(drive, map, second)
+  expect(map.epoch).toBe(2)
+  expect(
+    asked()
+      .filter(path => path.endsWith('/v1/info'))
+      .sort(),
+  ).toEqual([`${A}/v1/info`, `${B}/v1/info`])
+})
+
 test.each([A, B])(
   '%s alone announces an epoch that is not signed: it is asked what it shows, and the other nothing',
   async teller => {

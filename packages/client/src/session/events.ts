@@ -120,9 +120,10 @@ class Lines {
   async #look(): Promise<boolean> {
     const claim = this.#claim
     this.#claim = undefined
+    const { heard, signing, turns } = this.#common
+    await turns.take(async () => {}) // what another server's line has begun may bring it
     const { base, madeAnew } = this.#follower
     if (base === undefined || !this.#isNews(claim) || this.#signal.aborted) return true
-    const { heard, signing, turns } = this.#common
     let [isHeard, isInVain] = [false, false]
     try {
       // That server is asked first, so that a false line causes no request to the other; and before its turn, so that it holds up no other's.
