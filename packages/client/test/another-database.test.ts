@@ -1,14 +1,16 @@
 // Both servers get another database under the URLs of the old one, as when it is built anew from a table: an open map goes on with the
 // new one, whatever its epoch is. One server alone changes nothing. With a publisher's key the map refuses.
 
+import { type SignatureInfo, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
-import type { MapEvent } from '../src/index.js'
+import type { KeyhushError, MapEvent } from '../src/index.js'
 import type { OpenWithOptions } from '../src/testing.js'
 import { settle, until } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
-import { core, Harness, keyless } from './support/harness.js'
-import { A, B, type Network } from './support/network.js'
-import { DAY, NOW, publisherKey, signatureOf } from './support/signed.js'
+import { nextEpoch } from './support/epochs.js'
+import { core, Harness, keyless, refusedBy } from './support/harness.js'
+import { A, B, type Network, showing } from './support/network.js'
+import { DAY, epochsOf, NOW, publisherKey, signatureOf, signedOnBoth } from './support/signed.js'
 
 const MODES = ['full', 'instant', 'local'] as const
 
@@ -86,6 +88,48 @@ describe.each(['full', 'instant'] as const)('mode %s, without events', mode => {
     expect(map.size).toBe(15)
     network.replace(server, database)
     expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
+  })
+})
+
+describe('one server has another list under its URL, as where a URL is mistaken', () => {
+  const OTHERS = new Uint8Array(32).fill(8)
+  /** epochs of it, and what the server says of their signatures */
+  const LISTS: [string, (list: Database[]) => SignatureInfo[], number][] = [
+    ['not signed', () => [], 1],
+    ['signed under another key', list => list.map(each => signatureOf(each, OTHERS)), 1],
+    ['of the same publisher', list => list.map(each => signatureOf(each)), 1],
+    ['of the same publisher, and at a later epoch', list => list.map(each => signatureOf(each)), 3],
+  ]
+
+  describe.each(['full', 'instant'] as const)('mode %s', mode => {
+    test.each(LISTS)(
+      '%s: the error says which server has which, and is not one of epochs',
+      async (_what, sign, epochs) => {
+        const [first] = epochsOf(1, { expires: NOW + DAY }) as [Database]
+        const other = [another()]
+        while (other.length < epochs)
+          other.push(nextEpoch(core, other.at(-1)!, [{ op: 'edit', index: 1, value: other[0]!.byIndex[2]! }]))
+        const network = signedOnBoth(first)
+        const { harness, map } = await opened(network, { mode, publisherKey })
+        network.replace(B, other[0]!)
+        for (const epoch of other.slice(1)) network.publish(B, epoch)
+        network.misbehave[B] = showing(network, B, info => ({ ...info, signatures: sign(other) }))
+        const errors = [
+          await harness.failure(map.sync()),
+          await refusedBy({ network }, { mode, publisherKey, storage: 'memory' }),
+          await refusedBy({ network }, { mode, storage: 'memory' }),
+        ]
+        for (const { code, retryable, message } of errors as KeyhushError[]) {
+          expect({ code, retryable, message }).toMatchObject({ code: 'servers_disagree', retryable: false })
+          expect(message).toContain(`their databases differ: ${A} has ${toHex(first.manifest.databaseId).slice(0, 8)}…`)
+          expect(message).toContain(`${B} has 5a5a5a5a… (epoch ${epochs}, `)
+        }
+        network.replace(B, first)
+        delete network.misbehave[B]
+        await harness.drive(map.sync())
+        expect(await harness.drive(map.at(3))).toEqual(first.byIndex[3])
+      },
+    )
   })
 })
 

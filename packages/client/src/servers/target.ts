@@ -181,11 +181,16 @@ class Look {
     const holders = shown === undefined ? [] : this.#holders(shown)
     if ((holders.length < enough || this.#isPast(signing, shown)) && !isLast) return undefined
     if (shown === undefined) throw this.#apart()
-    const isBehind = holders.length < enough
-    lag.note(isBehind ? shown.epoch : undefined, isBehind ? links.filter(link => !holders.includes(link)) : [])
-    if (!isBehind) return { at: newest ?? (await this.#manifestOf(shown)), holders, replies }
+    if (holders.length >= enough) {
+      lag.note(undefined, [])
+      return { at: newest ?? (await this.#manifestOf(shown)), holders, replies }
+    }
     const before = await this.#before(newest!, signing!)
-    if (before.at === undefined && this.#shown.some(other => isFork(shown, other))) throw this.#forked(shown)
+    if (before.at === undefined) this.#assertAlike(newest!)
+    lag.note(
+      shown.epoch,
+      links.filter(link => !holders.includes(link)),
+    )
     return { ...before, replies }
   }
 
@@ -208,7 +213,10 @@ class Look {
       const [signed, other] = (await Promise.all(proofs.map(proof => this.#inTime(proof)))).filter(
         signed => signed !== undefined,
       )
-      if (other !== undefined) throw this.#disagree(`the publisher has signed two manifests of epoch ${newest.epoch}`)
+      if (signed !== undefined && other !== undefined) {
+        if (!equalBytes(signed.manifest.databaseId, other.manifest.databaseId)) throw this.#differ()
+        throw this.#disagree(`the publisher has signed two manifests of epoch ${newest.epoch}`)
+      }
       if (signed !== undefined && this.#isGood(signing, signed)) return signed
       refused ??= signed
       if (signed === undefined) unproved.push(...proofs)
@@ -264,13 +272,20 @@ class Look {
     return mayBe ? { at, holders } : { at: undefined, holders: [] }
   }
 
+  /** Throws ServersDisagreeError if too few servers have the database of `newest`, or if one shows another manifest of its epoch. */
+  #assertAlike({ manifest, shown }: Signed): void {
+    const isOther = ({ info }: View) => info.database !== toHex(manifest.databaseId)
+    if (this.#following.links.length - this.#views.filter(isOther).length < this.#looking.needed) throw this.#differ()
+    if (this.#shown.some(other => isFork(shown, other))) throw this.#forked(shown)
+  }
+
   // ---- without ----------------------------------------------------------------------------------------
 
   /** The newest epoch that as many servers show as are needed; undefined: there is none. */
   #agreed(): EpochInfo | undefined {
     const { needed } = this.#looking
     const isOfAll = needed === this.#following.links.length
-    if (isOfAll && this.#hasTwoDatabases) throw this.#disagree('they hold different databases')
+    if (isOfAll && this.#hasTwoDatabases) throw this.#differ()
     const agreed = this.#shown.filter(shown => this.#holders(shown).length >= needed).sort(newestFirst)
     // Where all have to agree, one that contradicts another is enough to stop.
     const compared = isOfAll ? this.#shown : agreed
@@ -293,7 +308,8 @@ class Look {
   #apart(): ServersDisagreeError | VersionError {
     const all = this.#shown.sort(newestFirst)
     const { needed } = this.#looking
-    if (this.#hasTwoDatabases || all.some(shown => all.some(other => isFork(shown, other)))) {
+    if (this.#hasTwoDatabases) return this.#differ()
+    if (all.some(shown => all.some(other => isFork(shown, other)))) {
       return this.#disagree(`fewer than ${needed} of them agree`)
     }
     const oldest = this.#views.reduce((a, b) => (newestFirst(newestIn(a.info), newestIn(b.info)) < 0 ? b : a))
@@ -351,6 +367,16 @@ class Look {
     return this.#disagree(`their manifests of epoch ${epoch} differ`)
   }
 
+  #differ(): ServersDisagreeError {
+    const all = this.#views.map(({ link, info }) => {
+      const { epoch } = newestIn(info)
+      const key = info.signatures.find(of => of.epoch === epoch)?.publicKey
+      const signed = key === undefined ? 'not signed' : `signed under ${key.slice(0, 8)}…`
+      return `${link.server.name} has ${info.database.slice(0, 8)}… (epoch ${epoch}, ${signed})`
+    })
+    return this.#disagree(`their databases differ: ${listed(all)}`)
+  }
+
   #disagree(reason: string): ServersDisagreeError {
     return disagreement(this.#following.links, reason)
   }
@@ -380,7 +406,7 @@ export function assertNoFork({ core, links }: Pick<Following, 'core' | 'links'>,
 /** The servers contradict each other, or themselves. */
 function disagreement(links: Links, reason: string): ServersDisagreeError {
   const what = `expected ${namesOf(links.map(({ server }) => server))} to publish the same, but ${reason}`
-  return new ServersDisagreeError(`${what}; one of them is wrong: ask their operators`)
+  return new ServersDisagreeError(`${what}; one of them is wrong: check the URLs, and ask their operators`)
 }
 
 /** What a server claims, newest first: it can list thousands of signatures. */
