@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest'
 import { NetworkError, open } from '../src/index.js'
 import { Harness, keyed, keyless, NAMES, openedOn, refusedBy } from './support/harness.js'
-import { A, B, bytesOf, ok, on } from './support/network.js'
+import { A, B, bytesOf, ok, on, problem } from './support/network.js'
 
 const html = (status: number) => () =>
   new Response('<!doctype html><h1>Log in</h1>', { status, headers: { 'content-type': 'text/html; charset=utf-8' } })
@@ -41,6 +41,9 @@ describe.each(OTHERS)('%s', (_, came, reply) => {
       const contents = { '/v1/info': 'no info', '/v1/manifest': 'no manifest' }[path]
       const what = contents === undefined ? came : came.replace(/^status 200 and .*/, `status 200 and ${contents}`)
       expect(error.message).toContain(`got ${what} of something else than a Keyhush server`)
+      const asked = network.seen.map(seen => new URL(seen.url)).map(({ pathname, search }) => pathname + search)
+      const [, said] = /expected a reply at (\S+), got/.exec(error.message) ?? []
+      expect([said?.startsWith(path), asked.some(each => each.endsWith(said!))]).toEqual([true, true])
     },
   )
 
@@ -55,6 +58,27 @@ describe.each(OTHERS)('%s', (_, came, reply) => {
     network.both(undefined)
     expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
   })
+})
+
+test.each([
+  ['a page', html(404), `${A} and ${B}: expected a reply at /v1/info, got status 404`],
+  ['nobody', () => Promise.reject(new TypeError('fetch failed')), `${A} and ${B}: expected an answer, got none`],
+  ['too often', () => problem(429, 'rate_limited'), `${A} and ${B}: expected an answer, got a refusal of too many`],
+])('what both servers fail with stands once: %s', async (_, reply, said) => {
+  const { network } = keyless()
+  network.both(reply)
+  const { message, other } = (await refusedBy({ network })) as NetworkError
+  expect(message.startsWith(said)).toBe(true)
+  expect(message.match(/expected /g)).toHaveLength(1)
+  expect(other?.message.startsWith(`${B}: `)).toBe(true)
+})
+
+test('what they fail with stands for each if it differs', async () => {
+  const { network } = keyless()
+  network.misbehave[A] = html(404)
+  network.misbehave[B] = html(403)
+  const { message } = await refusedBy({ network })
+  expect(message).toMatch(/^https:\/\/b.*got status 403.*; and https:\/\/a.*got status 404/)
 })
 
 test.each([

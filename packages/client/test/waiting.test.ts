@@ -6,7 +6,7 @@ import type { CallOptions, KeyhushMap, MapEvent, OpenOptions } from '../src/inde
 import { MemoryStore, openWith } from '../src/testing.js'
 import { until } from './support/clock.js'
 import { Harness, keyed, NAMES } from './support/harness.js'
-import { A, B, drip, hang, on } from './support/network.js'
+import { A, B, drip, hang, on, problem } from './support/network.js'
 
 const ONE = { mode: 'single', servers: [A], integrity: 'server' } as const
 const MODES: readonly [string, Partial<OpenOptions>, string][] = [
@@ -90,6 +90,57 @@ test('a lookup that waits for its turn is still made after its caller gave up', 
   expect(await harness.drive(first)).toEqual(new TextEncoder().encode('v'))
   await harness.drive(map.get(NAMES[3]!))
   expect(map.stats.lookups).toBe(3)
+})
+
+describe('a call that ends in a pause before a server is asked again says why it paused', () => {
+  const busy = problem(429, 'rate_limited', { 'retry-after': '7' })
+  const RATE = { code: 'rate_limited', retryAfterMs: 7_000 }
+  const REPLIES: [string, () => Response | Promise<Response>, object, string][] = [
+    ['busy', () => busy.clone(), RATE, 'too many requests; call again in 7 s'],
+    [
+      'unready',
+      () => problem(503, 'not_ready', { 'retry-after': '7' }),
+      { code: 'network', retryAfterMs: 7_000 },
+      '503',
+    ],
+    ['away', () => Promise.reject(new TypeError('fetch failed')), { code: 'network' }, 'the server is unreachable'],
+  ]
+
+  test.each(REPLIES)('%s: a lookup', async (_what, reply, cause, said) => {
+    for (const [, options, path] of MODES) {
+      const { network, map, waited, harness } = await opened(options)
+      network.misbehave[A] = on(path, reply)
+      const { outcome, ms } = await waited(map.get(NAMES[3]!, { timeoutMs: 500 }))
+      expect([outcome, ms]).toMatchObject([{ code: 'timeout', retryable: true, servers: [A], cause }, 500])
+      expect(outcome?.message).toMatch(
+        `expected an answer within 500 ms, got none from ${A}; the last failure was ${A}: `,
+      )
+      expect(outcome?.message).toContain(said)
+      network.misbehave[A] = undefined
+      expect(await harness.drive(map.get(NAMES[3]!))).toEqual(new TextEncoder().encode('vvv'))
+    }
+  })
+
+  test.each(REPLIES)('%s: open()', async (_what, reply, cause, said) => {
+    const { network } = keyed()
+    const harness = new Harness(network)
+    network.both(reply)
+    const error = await harness.failure(harness.open({ timeoutMs: 500 }))
+    expect(error).toMatchObject({ code: 'timeout', servers: [A, B], cause })
+    expect(error.message).toContain(`the last failure was ${A} and ${B}: `)
+    expect(error.message).toContain(said)
+    expect(error.retryAfterMs).toBe((cause as typeof RATE).retryAfterMs)
+  })
+
+  test('one that ends while a server keeps silent does not', async () => {
+    const { network, map, waited } = await opened({ mode: 'full' })
+    let replies = 0
+    network.misbehave[A] = (seen, genuine) =>
+      seen.path === '/v1/answer' ? (replies++ === 0 ? busy.clone() : new Promise<never>(() => {})) : genuine
+    const { outcome } = await waited(map.get(NAMES[3]!, { timeoutMs: 9_000 }))
+    expect(outcome).toMatchObject({ code: 'timeout', cause: undefined })
+    expect(outcome?.message).toContain('call again later')
+  })
 })
 
 describe('open()', () => {

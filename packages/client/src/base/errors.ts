@@ -124,7 +124,8 @@ export class NetworkError extends ServerError {
 }
 
 /**
- * A call has waited for servers as long as `timeoutMs` allows. Retryable. A lookup still runs to its end, so that no server can tell.
+ * A call has waited for servers as long as `timeoutMs` allows. If a server had failed, or was busy, and was to be asked again, `cause` is its
+ * error. Retryable. A lookup still runs to its end, so that no server can tell.
  * With a hint, the next lookup waits for it.
  */
 export class TimeoutError extends AnyError {
@@ -133,9 +134,15 @@ export class TimeoutError extends AnyError {
   /** The servers that had not answered. None: another tab was waited for. */
   readonly servers: readonly string[]
 
-  constructor(servers: readonly string[], timeoutMs: number) {
+  /** `last`: what a server failed with before, that was to be asked again. */
+  constructor(servers: readonly string[], timeoutMs: number, last?: ServerError | undefined) {
     const from = servers.length === 0 ? 'another tab, which holds the state' : servers.join(' and ')
-    super(`expected an answer within ${timeoutMs} ms, got none from ${from}; call again later`, { retryable: true })
+    const advice = last === undefined ? 'call again later' : `the last failure was ${last.message}`
+    super(`expected an answer within ${timeoutMs} ms, got none from ${from}; ${advice}`, {
+      retryable: true,
+      retryAfterMs: last?.retryAfterMs,
+      cause: last,
+    })
     this.servers = servers
   }
 }

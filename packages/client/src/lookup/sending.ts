@@ -13,7 +13,7 @@ import {
 } from '@keyhush/protocol'
 import { CondemnedError, ServerError, TamperedError, VersionError } from '../base/errors.js'
 import type { Ask, Requests, Verdict } from '../scheme/scheme.js'
-import { joined } from '../servers/ask.js'
+import { joined } from '../servers/failures.js'
 import { fromWire } from '../servers/manifests.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { type Link, post } from '../servers/transport.js'

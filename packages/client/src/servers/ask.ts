@@ -8,6 +8,7 @@ import { onAbort, scoped } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS, OFFLINE_TRIES, OFFLINE_TRY_MS, SLOW_MS, slowestMs, WIRE_MS } from '../base/constants.js'
 import { NetworkError, RateLimitedError, ServerError, TamperedError } from '../base/errors.js'
 import type { Timers } from '../platform/clock.js'
+import { worstOf } from './failures.js'
 import type { Link, Links } from './transport.js'
 
 /** A timer that fires so late was held up here, by a frozen or busy page: it says nothing of a server. */
@@ -25,6 +26,13 @@ export function sleep(clock: Timers, ms: number, signal?: AbortSignal): Promise<
     const withdraw = signal && onAbort(signal, wake)
     if (signal?.aborted) wake()
   })
+}
+
+/** The pause before a server that has failed is asked again. */
+export async function sleepAfter(failure: unknown, link: Link, ms: number, signal?: AbortSignal): Promise<void> {
+  if (failure instanceof ServerError) link.meter.failure = failure
+  await sleep(link.environment.clock, ms, signal)
+  link.meter.failure = undefined
 }
 
 /** How a server is asked. */
@@ -263,7 +271,7 @@ export async function repeated<T>(
             error.retryAfterMs === undefined ? attempt++ === ATTEMPTS : clock.now() + pause - start > WIRE_MS
           if (isOver || !isPassing(error)) throw error
           giveWay()
-          await sleep(clock, pause, signal)
+          await sleepAfter(error, link, pause, signal)
         }
         signal.throwIfAborted()
       }
@@ -283,28 +291,4 @@ async function online({ environment: { clock, connection } }: Link, signal: Abor
   const found = new AbortController()
   const withdraw = connection.whenOnline(() => found.abort())
   await scoped([signal, found.signal], either => sleep(clock, OFFLINE_TRY_MS, either)).finally(withdraw)
-}
-
-/** The servers' failures as one error. */
-export function worstOf(errors: readonly ServerError[]): ServerError {
-  const worst = errors.reduce(worseOf)
-  const other = errors.find(error => error !== worst)
-  return other === undefined ? worst : joined(worst, other)
-}
-
-/** Adds the other server's error to `error`. */
-export function joined<E extends ServerError>(error: E, other: ServerError): E {
-  if (error.other !== undefined) return error
-  error.message += `; and ${other.message}`
-  return Object.assign(error, { other })
-}
-
-/** The failure to show: first a lie, then any other, last `not_found`, which a client that asked earlier would not have had. */
-function worseOf(one: ServerError, other: ServerError): ServerError {
-  return gravity(other) > gravity(one) ? other : one
-}
-
-function gravity(error: ServerError): number {
-  if (error instanceof TamperedError) return 2
-  return error.refusal === 'not_found' ? 0 : 1
 }

@@ -4,7 +4,7 @@
 //   0 ──► SLOW_MS: event `slow` ──► timeoutMs: TimeoutError      Blobs give time back: as much as their bytes may take, and SILENCE_MS each.
 
 import { SLOW_MS, WAIT_STEP_MS } from '../base/constants.js'
-import { TimeoutError } from '../base/errors.js'
+import { type ServerError, TimeoutError } from '../base/errors.js'
 import type { Timers } from '../platform/clock.js'
 import type { Connection } from '../platform/connection.js'
 
@@ -12,6 +12,8 @@ import type { Connection } from '../platform/connection.js'
 export interface Awaited {
   /** the servers that are asked now: by a lookup, if one is under way */
   readonly asked: readonly string[]
+  /** of the servers that are to be asked again after a pause; undefined: there are none */
+  readonly lastFailure: ServerError | undefined
   /** whether another tab is waited for */
   readonly waitsForTab: boolean
   /** milliseconds that blobs have given back so far; they do not grow while a lookup is under way */
@@ -50,7 +52,7 @@ export async function within<T>(budget: Budget, work: (late: AbortSignal) => Pro
       const now = earned()
       waited = Math.max(0, waited - (now - arrived))
       arrived = now
-      if (waited >= timeoutMs) return late.abort(new TimeoutError(servers, timeoutMs))
+      if (waited >= timeoutMs) return late.abort(new TimeoutError(servers, timeoutMs, awaited.lastFailure))
       if (waited >= SLOW_MS && !told) {
         told = true
         budget.slow(servers)

@@ -11,7 +11,7 @@ const LONGEST_INFO = 64 * 1024
 export async function infoOf(link: Link, signal: AbortSignal, path = '/v1/info'): Promise<Info> {
   const bytes = await getBounded(link, path, LONGEST_INFO, signal)
   const json = jsonIn(bytes)
-  if (json?.format === undefined) throw elsewhere(link.server.name, 'status 200 and no info')
+  if (json?.format === undefined) throw elsewhere(link.server.name, path, 'status 200 and no info')
   const info = fromWire(link, () => parseInfo(json))
   link.standing.offers.set(link.server.name, info.offers)
   return info

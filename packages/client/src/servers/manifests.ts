@@ -49,7 +49,7 @@ export function pathOf({ generation, epoch }: Pick<EpochInfo, 'generation' | 'ep
 export async function manifestAt(link: Link, path: string, signal: AbortSignal): Promise<Agreed> {
   const bytes = await getBounded(link, path, LONGEST_MANIFEST_BYTES, signal)
   if (String.fromCharCode(...bytes.subarray(0, 4)) !== MAGIC)
-    throw elsewhere(link.server.name, 'status 200 and no manifest')
+    throw elsewhere(link.server.name, path, 'status 200 and no manifest')
   return { manifest: fromWire(link, () => decodeManifest(bytes)), bytes }
 }
 

@@ -3,6 +3,7 @@
 import { INCIDENTS_KEPT } from '../base/constants.js'
 import type { ServerError } from '../base/errors.js'
 import type { Awaited } from './budget.js'
+import { worstOf } from './failures.js'
 import { commonHost, type Server, type Servers } from './parties.js'
 import { Standing } from './standing.js'
 
@@ -66,6 +67,8 @@ export class Meter implements Traffic {
   earnedMs = 0
   /** requests under way, with the pauses between their attempts */
   asked = 0
+  /** why the server was not asked again yet, while a pause lasts */
+  failure: ServerError | undefined
 
   async asking<T>(work: () => Promise<T>): Promise<T> {
     this.asked++
@@ -108,6 +111,11 @@ export class StatsKeeper implements Awaited {
   get asked(): readonly string[] {
     const lookups = this.#askedBy(this.online, this.fence)
     return lookups.length > 0 ? lookups : this.#askedBy(this.offline)
+  }
+
+  get lastFailure(): ServerError | undefined {
+    const failures = [...this.online, ...this.fence, ...this.offline].flatMap(({ failure }) => failure ?? [])
+    return failures.length > 0 ? worstOf(failures) : undefined
   }
 
   get waitsForTab(): boolean {

@@ -218,7 +218,7 @@ async function transfer(link: Link, request: Request, sink: Sink, outer?: AbortS
     whole ||= true
 
     // 3. It is whole.
-    if (!isAnswer) throw refusal(name, response, refused)
+    if (!isAnswer) throw refusal(name, request, response, refused)
     if (exactly && reply.received !== atMost) throw wrongLength(name, request, response, `${reply.received}`)
     if (isBlob) meter.earnedMs += SILENCE_MS
   } finally {
@@ -354,7 +354,7 @@ function piecesOf(response: Response, lasting = false): Pieces {
 
 /** Checks a reply before its body is read. Throws ProtocolError, or NetworkError for what is no Keyhush server's. */
 function checkHead(server: string, request: Request, response: Response): void {
-  if (response.redirected) throw elsewhere(server, 'a redirect')
+  if (response.redirected) throw elsewhere(server, request.path, 'a redirect')
   if (request.body === undefined) return
   // A compressed answer's length would depend on its contents (P1).
   const encoding = response.headers.get('content-encoding')
@@ -372,7 +372,7 @@ function checkHead(server: string, request: Request, response: Response): void {
 /** Hosts of files may call bytes what they like, so the type counts only where the length is wrong. */
 function wrongLength(server: string, request: Request, response: Response, came: string): ProtocolError | NetworkError {
   const [, type] = /^(text\/html|application\/json)/.exec(response.headers.get('content-type') ?? '') ?? []
-  if (type !== undefined) return elsewhere(server, `status 200 and ${type}`)
+  if (type !== undefined) return elsewhere(server, request.path, `status 200 and ${type}`)
   const expected = `${request.exactly ? '' : 'at most '}${request.atMost}`
   return new ProtocolError(server, `expected ${expected} bytes in reply, got ${came}; does a proxy change replies?`)
 }
@@ -387,10 +387,11 @@ function unreachable(server: string, cause: unknown, begun: boolean): NetworkErr
 /** The error for a reply of something else: of a captive portal, of a proxy or tunnel on the way, or of another site. */
 export function elsewhere(
   server: string,
+  path: string,
   came: string,
   facts: ConstructorParameters<typeof NetworkError>[2] = { begun: true },
 ): NetworkError {
-  const message = `expected a reply, got ${came} of something else than a Keyhush server; call again later, and check the URL if it lasts`
+  const message = `expected a reply at ${path}, got ${came} of something else than a Keyhush server; call again later, and check the URL if it lasts`
   return new NetworkError(server, message, facts)
 }
 
@@ -401,7 +402,7 @@ function forbidden(server: string, cause: unknown): NetworkError {
 }
 
 /** The error for a reply other than 200. It does not repeat the server's message. */
-function refusal(server: string, response: Response, body: readonly Uint8Array[]): KeyhushError {
+function refusal(server: string, { path }: Request, response: Response, body: readonly Uint8Array[]): KeyhushError {
   const { status } = response
   const retryAfterMs = retryAfter(response.headers.get('retry-after'))
   if (status === 429) return new RateLimitedError(server, retryAfterMs)
@@ -411,7 +412,7 @@ function refusal(server: string, response: Response, body: readonly Uint8Array[]
     const came = isRedirect ? 'a redirect' : `status ${status}`
     // Whatever stands before a server has words of its own for what is not there.
     const refusal = status === 404 ? 'not_found' : undefined
-    return elsewhere(server, came, { begun: status < 500, refusal, retryAfterMs })
+    return elsewhere(server, path, came, { begun: status < 500, refusal, retryAfterMs })
   }
   const { code: refusal } = reply
   if (refusal === 'epoch_unknown') {
@@ -423,7 +424,7 @@ function refusal(server: string, response: Response, body: readonly Uint8Array[]
       { newest, retryable: true },
     )
   }
-  const came = `expected status 200, got status ${status} (${refusal})`
+  const came = `expected status 200 at ${path}, got status ${status} (${refusal})`
   if (status >= 500) return new NetworkError(server, `${came}; try again later`, { refusal, retryAfterMs })
   // Paths are the only words of a server that are repeated: they have a strict form.
   const advice = reply.databases?.length

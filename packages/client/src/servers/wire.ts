@@ -3,7 +3,7 @@
 
 import { ATTEMPTS, BACKOFF_MS, MALFORMED_ATTEMPTS, SILENCE_MS, SLOW_MS, slowestMs, WIRE_MS } from '../base/constants.js'
 import { NetworkError, ProtocolError, ServerError, VersionError } from '../base/errors.js'
-import { sleep } from './ask.js'
+import { sleepAfter } from './ask.js'
 import type { Link } from './transport.js'
 
 interface WireOptions {
@@ -28,7 +28,6 @@ export async function onTheWire<T>(
   const { clock } = link.environment
   let left = WIRE_MS + slowestMs(bytes)
   for (let attempt = 1; ; ) {
-    let pause = BACKOFF_MS
     const start = clock.now()
     try {
       const reply = await send(start + left)
@@ -41,15 +40,16 @@ export async function onTheWire<T>(
       const isMalformed = error instanceof ProtocolError || (error instanceof VersionError && !error.retryable)
       const isUnready =
         error instanceof NetworkError && error.refusal === 'not_ready' && error.retryAfterMs !== undefined
-      if (error instanceof ServerError) pause = isMalformed ? 0 : (error.retryAfterMs ?? BACKOFF_MS)
+      const told = error instanceof ServerError ? error.retryAfterMs : undefined
+      const pause = isMalformed ? 0 : (told ?? BACKOFF_MS)
       // Not if the page's own policy has kept it from leaving.
       const isKept = error instanceof NetworkError && !error.retryable
       const most = isMalformed ? Math.min(MALFORMED_ATTEMPTS, attempts) : attempts
       if (isKept || isFinal(error) || pause >= left) throw error
       left -= pause
       if (!isUnready && attempt++ >= most) throw error
+      if (pause > 0) await sleepAfter(error, link, pause, signal)
     }
-    if (pause > 0) await sleep(clock, pause, signal)
     signal?.throwIfAborted()
   }
 }

@@ -133,6 +133,7 @@ class FakeSession implements Session, Awaited {
   readonly dead = false
   readonly storage = 'memory'
   readonly waitsForTab = false
+  readonly lastFailure = undefined
   readonly arrived = 0
   readonly downloaded = 0
   #mode: Mode
