@@ -12,13 +12,13 @@ const figureIn = async (path: string, figure: RegExp) =>
   Number(figure.exec(await readFile(new URL(path, ROOT), 'utf8'))![1])
 
 /** For an app that looks up instantly and keeps no state. */
-const INSTANT_BYTES = 70_600
+const INSTANT_BYTES = 70_900
 /** of it, before there is a map */
-const AT_ONCE_BYTES = 34_900
+const AT_ONCE_BYTES = 35_300
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
-const KEEPING_BYTES = 175_800
+const KEEPING_BYTES = 176_500
 
-test('an app that looks up instantly ships at most 70.6 kB of brotli; code for states and for signatures is loaded on demand', async () => {
+test('an app that looks up instantly ships at most 70.9 kB of brotli; code for states and for signatures is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
   const bytes = { atOnce: bytesOf(parts.atOnce), instant: bytesOf(parts.instant), keeping: bytesOf(parts.keeping) }
   console.log('brotli, bytes:', { ...bytes, 'auto, in the end': bytesOf([...parts.instant, ...parts.keeping]) })
@@ -70,7 +70,7 @@ const INSTANT_SIZES: Record<string, RegExp> = {
   [SDK]: / (\d+) kB of brotli with/,
 }
 test.each([
-  ['/instant', `export { open } from '@keyhush/client/instant'`, 64_000, INSTANT_SIZES],
+  ['/instant', `export { open } from '@keyhush/client/instant'`, 64_300, INSTANT_SIZES],
   ['/react/instant', `export * from '@keyhush/client/react/instant'`, 65_500, { [SDK]: /ships (\d+) kB/ }],
 ])(
   'an app of %s is two files, within its budget; more where the platform has no WebAssembly, or checks no signatures',
@@ -111,10 +111,10 @@ test('what copies need of it beside has at most 9 kB minified, in a file that ap
   expect(sourcesOf(Object.keys(outputs)).filter(source => source.includes('script/local'))).toEqual([])
 })
 
-test('an app with React Native ships at most 47.6 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 47.9 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(47_600)
+  expect(bytes).toBeLessThan(47_900)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
@@ -130,7 +130,7 @@ thoroughly('the SDK in one file has the size that documents name', async () => {
 })
 
 test.each([
-  ['/react', `export * from '@keyhush/client/react'`, 34_300],
+  ['/react', `export * from '@keyhush/client/react'`, 34_800],
   ['/testing', `export * from '@keyhush/client/testing'`, 7_550],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
@@ -152,5 +152,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(79_000)
+  expect(bytes).toBeLessThan(80_000)
 })
