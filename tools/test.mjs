@@ -47,7 +47,10 @@ async function testWorkspaces(options = []) {
     isKept: runs => runs.every(({ failed }) => failed === 0),
   }
   const rust = () =>
-    cachedResult('rust', read, async () => [await lint.lintRust(), await testRust(['--workspace'], [], { nice: 5 })])
+    cachedResult('rust', read, async () => [
+      await lint.lintRust(),
+      await testRust(['--workspace', '--tests'], [], { nice: 5 }),
+    ])
   const typescript = async () => [await lint.lintTypeScript(), await testTypeScript(options)]
   return (await Promise.all([typescript(), rust()].map(orFailed))).flat()
 }
@@ -160,7 +163,7 @@ function testPointproofs(options, { nice = 0 } = {}) {
   return cargoTest("Testing Pointproofs' Rust", options, { cwd: lint.pointproofsFolder, nice })
 }
 
-function testRust(targets = ['--workspace'], options = [], { nice = 0 } = {}) {
+function testRust(targets, options, { nice = 0 } = {}) {
   return cargoTest('Testing Rust', [...targets, ...options], { cwd: lint.rustFolder, nice })
 }
 
