@@ -11,7 +11,7 @@ export const pointproofsOutputs = [
 
 export async function buildPointproofs() {
   await inGenerated(folder, async fresh => {
-    await buildVariants('packages/pointproofs/rust', fresh, 'keyhush-pointproofs', {
+    await buildVariants('packages/pointproofs/rust', fresh, {
       pointproofs: [],
       prover: ['--features', 'prover'],
     })

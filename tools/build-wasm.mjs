@@ -48,7 +48,7 @@ const small = (...crates) =>
   crates.flatMap(name => ['--config', `profile.release.package.keyhush-${name}.opt-level="s"`])
 
 async function buildAll(fresh) {
-  await buildVariants('rust-core', fresh, 'keyhush-core', {
+  await buildVariants('rust-core', fresh, {
     core: [],
     single: ['--no-default-features', '--features', 'single'],
     client: ['--no-default-features', '--features', 'hints'],
@@ -78,19 +78,18 @@ export function inline(wasm, to) {
  * Compiles the crate `wasm` of a workspace once for each of `variants`: cargo's options, by the files' name. wasm-pack compiles: cargo
  * would do it again for wasm-pack, because the modules of all variants have one name, and each takes the place of the last.
  */
-export async function buildVariants(workspace, into, library, variants) {
+export async function buildVariants(workspace, into, variants) {
   const compile = async () => {
     await run('cargo', ['fetch', '--locked'], { cwd: join(root, workspace) })
-    await step(`Compiling ${library}`, () =>
-      run(
-        'cargo',
-        ['build', '--release', '--locked', '--target', target, '-p', library],
-        inCrate(workspace, 'core', []),
-      ),
+    // Without its features the crate is next to nothing, so that this compiles its dependencies. Cargo would compile them
+    // differently by themselves: for the linker, not for optimising across crates.
+    const options = ['--release', '--locked', '--target', target, '--no-default-features']
+    await step(`Compiling what all variants of ${workspace} have`, () =>
+      run('cargo', ['build', ...options], inCrate(workspace, 'none')),
     )
   }
   await Promise.all([compileTools(), compile()])
-  // Those of one size take turns to compile, by cargo's lock, while the others optimise.
+  // They take turns to compile, by cargo's lock, while the others optimise.
   await Promise.all(
     Object.entries(variants).map(([name, options]) =>
       step(`Compiling and optimising ${name}`, () => pack(workspace, into, name, options)),
@@ -105,9 +104,8 @@ function compileTools() {
   )
 }
 
-function inCrate(workspace, name, options) {
+function inCrate(workspace, name) {
   const built = join(root, workspace, 'target')
-  const isSmall = options.includes('--config')
   const path = [join(root, tools, 'release'), join(root, 'node_modules', '.bin'), environment.PATH].join(delimiter)
   return {
     // cargo reads rustc's flags (SIMD) from the workspace's .cargo/config.toml, if it starts below that folder and RUSTFLAGS is
@@ -115,8 +113,8 @@ function inCrate(workspace, name, options) {
     cwd: join(root, workspace, 'wasm'),
     env: {
       ...{ PATH: path, ...flags() },
-      // Variants of one size share intermediate files. Each has a folder for its module, because all modules have the same name.
-      ...{ CARGO_BUILD_BUILD_DIR: isSmall ? join(built, 'small') : built, CARGO_TARGET_DIR: join(built, 'wasm', name) },
+      // Variants share intermediate files. Each has a folder for its module, because all modules have the same name.
+      ...{ CARGO_BUILD_BUILD_DIR: built, CARGO_TARGET_DIR: join(built, 'wasm', name) },
     },
   }
 }
@@ -144,7 +142,7 @@ async function pack(workspace, into, name, options) {
       ...['build', '--release', '--target', 'web', '--mode', 'no-install', '--no-pack', '--no-gitignore'],
       ...['--out-dir', own, '--out-name', name, '--', '--locked', ...options],
     ],
-    inCrate(workspace, name, options),
+    inCrate(workspace, name),
   )
   for (const file of [`${name}.js`, `${name}.d.ts`, `${name}_bg.wasm`]) renameSync(join(own, file), join(into, file))
   quieten(join(into, `${name}.js`))
