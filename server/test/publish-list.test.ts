@@ -375,7 +375,7 @@ test.each([1, 2, 3])('a run that is disturbed at any effect is finished by the n
   const draw = chance(count)
   for (let effect = 1; effect <= effects; effect++) {
     for (const fate of FATES) {
-      if (draw(THOROUGH ? 1 : 40) !== 0) continue
+      if (draw(THOROUGH ? 1 : 80) !== 0) continue
       const { world, bring, expectAt } = await begun(old, count)
       const { files, missing } = watching(world)
       files.push(old, list)

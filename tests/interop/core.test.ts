@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { entryBytes, MANIFEST_HEADER_BYTES, MANIFEST_POINTPROOFS_BYTES, PROOF_KINDS } from '@keyhush/protocol'
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
+import { sampled } from '../support/thorough.js'
 import { type Implementation, type Life, reference, wasm } from './implementations.js'
 import { Writer } from './reference/bytes.js'
 import { hash } from './reference/hash.js'
@@ -142,13 +143,11 @@ test('the core has a row for each kind of proof with a package: give a new one i
   )
 })
 
-test('both implementations accept and refuse the same directories: every byte changed in three ways, one too few, one too many', async () => {
+test('both implementations accept and refuse the same directories: every byte changed, one too few, one too many', async () => {
   const core = await wasm()
   const prints = Array.from({ length: 17 }, (_, i) => reference.fingerprint(utf8ToBytes(`key ${i}`)))
   const valid = reference.buildDirectory(prints, prints.length)
-  const mutations = [0x01, 0x80, 0xff].flatMap(flip =>
-    Array.from(valid, (byte, at) => Uint8Array.of(...valid.subarray(0, at), byte ^ flip, ...valid.subarray(at + 1))),
-  )
+  const mutations = [...valid].flatMap((byte, at) => [0x01, 0x80, 0xff].map(flip => valid.with(at, byte ^ flip)))
   const outcomeOf = (implementation: Implementation, directory: Uint8Array) => {
     try {
       return implementation.indicesOf(directory, prints, prints.length)
@@ -156,7 +155,7 @@ test('both implementations accept and refuse the same directories: every byte ch
       return 'refused'
     }
   }
-  for (const mutated of [valid.subarray(0, -1), Uint8Array.of(...valid, 0), ...mutations]) {
+  for (const mutated of [valid.subarray(0, -1), Uint8Array.of(...valid, 0), ...sampled(mutations)]) {
     expect(outcomeOf(core, mutated), bytesToHex(mutated)).toEqual(outcomeOf(reference, mutated))
   }
 })

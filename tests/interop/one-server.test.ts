@@ -7,6 +7,7 @@ import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { initSync } from '../../packages/wasm/generated/one-server.js'
+import { THOROUGH } from '../support/thorough.js'
 import { Client, type Context, gaussTable, lengthsOf, Server, shapeOf } from './reference/one-server.js'
 import type vectors from './vectors/one-server.json'
 import { readVectors, stream } from './vectors.js'
@@ -67,7 +68,7 @@ describe.each(lookups)('a ring of degree $degree, $records records of $recordByt
     const lie = answers.slice()
     lie[1]! ^= 0x80
     expect(lookup.decode(hint, lie)).toBeUndefined()
-    const rows = vector.degree < 2048 ? 16 : 1
+    const rows = vector.degree < 2048 ? 16 : Number(THOROUGH)
     const verdict = (lie: Uint8Array) => lookup.decode(hint, lie) !== undefined
     expect(verdicts(vector, answers, verdict, rows)).toBe(vector.verdicts.slice(0, rows))
   })
@@ -102,7 +103,8 @@ describe.each(lookups)('a ring of degree $degree, $records records of $recordByt
         again.free()
         return records !== undefined
       }
-      expect(verdicts(vector, answers, accepts, 16)).toBe(vector.verdicts)
+      const rows = THOROUGH ? 16 : 4
+      expect(verdicts(vector, answers, accepts, rows)).toBe(vector.verdicts.slice(0, rows))
     }
     database.free()
   })

@@ -11,6 +11,7 @@ import { bytesToHex as hex, hexToBytes as unhex, utf8ToBytes } from '@noble/hash
 import { describe, expect, test } from 'vitest'
 import { keyless as shared } from '../../packages/protocol/test/manifests.js'
 import { verifies } from '../../server/dist/base/ed25519.js'
+import { sampled } from '../support/thorough.js'
 import { type BatchFields, type FenceFields, inHex, type ManifestFields, reference, shipped } from './codecs.js'
 import { offsetsOf } from './reference/bytes.js'
 import { blockLayout } from './reference/directory.js'
@@ -258,7 +259,7 @@ test('the signatures are those of an independent library, and servers verify the
   }
 })
 
-describe('both implementations accept and refuse the same bytes: every byte changed in three ways, one too few, one too many', () => {
+describe('both implementations accept and refuse the same bytes: every byte changed, one too few, one too many', () => {
   /** What a decoder makes of bytes; undefined: it refuses them. */
   const attempt = <T>(decode: () => T): T | undefined => {
     try {
@@ -272,9 +273,9 @@ describe('both implementations accept and refuse the same bytes: every byte chan
     [valid, undefined],
     [valid.slice(0, -2), valid.length / 2 - 1],
     [`${valid}00`, valid.length / 2],
-    ...[0x01, 0x80, 0xff].flatMap(flip =>
-      Array.from(unhex(valid), (byte, at): [string, number] => [put(valid, at, hex(Uint8Array.of(byte ^ flip))), at]),
-    ),
+    ...sampled(
+      [...unhex(valid)].flatMap((byte, at) => [0x01, 0x80, 0xff].map(flip => ({ at, changed: byte ^ flip }))),
+    ).map(({ at, changed }): [string, number] => [put(valid, at, hex(Uint8Array.of(changed))), at]),
   ]
 
   type Read = (codecs: typeof reference, bytes: string) => unknown

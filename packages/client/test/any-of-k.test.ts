@@ -37,7 +37,7 @@ import { origin } from './support/world.js'
 const LATE = 2_031
 
 /** with faults */
-const LOOKUPS = THOROUGH ? 10_000 : 300
+const LOOKUPS = THOROUGH ? 10_000 : 100
 
 /** of all tests but those that publish */
 const { database } = keyed()

@@ -3,6 +3,7 @@
 
 import { INSTANT_PATH, type Manifest } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
+import { THOROUGH } from '../../../tests/support/thorough.js'
 import { InternalError, KeyhushError, type KeyhushMap } from '../src/index.js'
 import { paysAfter } from '../src/scheme/table.js'
 import type { Environment, OpenWithOptions } from '../src/testing.js'
@@ -531,7 +532,7 @@ describe('the code for states', () => {
 
 // Mode `auto`: whatever comes back to an instant lookup, no download follows from it (I3). The lookup fails with a KeyhushError or
 // succeeds, and the next honest one succeeds.
-const REPLIES = 500
+const REPLIES = THOROUGH ? 500 : 150
 
 test.each([1])(`after ${REPLIES} random replies nothing was downloaded (seed %i)`, async seed => {
   const { database } = keyed()

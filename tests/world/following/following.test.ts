@@ -8,7 +8,7 @@ import { grounds, leaveGrounds } from './stage.js'
 
 afterAll(leaveGrounds)
 
-const LIVES = THOROUGH ? 100 : 10
+const LIVES = THOROUGH ? 100 : 6
 const TWINS = THOROUGH ? 15 : 2
 
 /** What lives must meet; without it they prove nothing. */

@@ -7,7 +7,7 @@ import { everyMode, leaveGrounds, Stage } from './stage.js'
 
 afterAll(leaveGrounds)
 
-const STEP = THOROUGH ? 5 : 19
+const STEP = THOROUGH ? 5 : 37
 
 test.each([1, 2, 3] as const)('%i servers: killed at any effect, nobody is left behind', async servers => {
   const batch = (stage: Stage) => stage.growth()

@@ -8,7 +8,7 @@ import { UNCHANGED } from './mutants.js'
 import { report, simulate } from './simulate.js'
 
 /** Odd, so that steps of all kinds come by. */
-const EVERY = THOROUGH ? 1 : 13
+const EVERY = THOROUGH ? 1 : 23
 
 describe.each<[string, Partial<FaultProfile>]>([
   ['one tab', { tabs: 1 }],
