@@ -90,7 +90,7 @@ describe('passes in four worker threads', () => {
     expect(Object.prototype.toString.call(core.memory.buffer)).toBe('[object SharedArrayBuffer]')
   })
 
-  test.each([1, 3, 8])(
+  test.each([1, 3, 16])(
     'answer %i queries a pass as the core itself does, all at once, while memory grows',
     async count => {
       const layout = database.layout

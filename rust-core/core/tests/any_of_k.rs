@@ -17,7 +17,7 @@ use keyhush_core::instant::query::{Pending, query, query_any_of};
 use keyhush_core::instant::recon::recon;
 use keyhush_core::instant::vectors::{Form, MAX_SERVERS, hazmat_last_share, max_queries, queries, shape, share};
 use keyhush_core::layout::Layout;
-use keyhush_kernels::scan::Shape;
+use keyhush_kernels::scan::{PASS_QUERIES, Shape};
 use proptest::prelude::*;
 use zeroize::Zeroizing;
 
@@ -29,16 +29,16 @@ fn ask(layout: &Layout, servers: usize, indices: &[u32], entropy: &[u8; 32]) -> 
     }
 }
 
-/// The answers of one server to its whole request, up to eight queries in each pass.
+/// The answers of one server to its whole request, up to sixteen queries in each pass.
 fn answers(database: &Database<Merkle>, pending: &Pending, server: usize, at: At) -> Vec<u8> {
     let (layout, request) = (pending.layout(), pending.request(server).unwrap());
     let Some(form) = pending.form(server) else {
         let keys: Vec<_> = instant::queries(layout, request).unwrap().map(|key| (key, at)).collect();
-        return keys.chunks(8).flat_map(|keys| answer(database, keys).unwrap()).flatten().collect();
+        return keys.chunks(PASS_QUERIES).flat_map(|keys| answer(database, keys).unwrap()).flatten().collect();
     };
     let servers = pending.servers();
     let asked: Vec<_> = queries(&shape(layout, servers), form, request).unwrap().map(|q| (form, q, at)).collect();
-    asked.chunks(8).flat_map(|asked| answer_vectors(database, servers, asked).unwrap()).flatten().collect()
+    asked.chunks(PASS_QUERIES).flat_map(|asked| answer_vectors(database, servers, asked).unwrap()).flatten().collect()
 }
 
 fn all_answers(database: &Database<Merkle>, pending: &Pending, at: At) -> Vec<Vec<u8>> {

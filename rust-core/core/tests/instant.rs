@@ -19,13 +19,13 @@ use keyhush_core::layout::Layout;
 use keyhush_core::random::Uniform;
 use keyhush_kernels::dpf::{LEAF_OUTPUTS, domain_log};
 use keyhush_kernels::prg::{Children, LANES, Seed, stretch};
-use keyhush_kernels::scan::Shape;
+use keyhush_kernels::scan::{PASS_QUERIES, Shape};
 use proptest::prelude::*;
 
-/// The answers of one server to a whole request, up to eight queries in each pass.
+/// The answers of one server to a whole request, up to sixteen queries in each pass.
 fn answers(database: &Database<Merkle>, layout: &Layout, body: &[u8], at: At) -> Vec<u8> {
     let keys: Vec<_> = queries(layout, body).unwrap().map(|key| (key, at)).collect();
-    keys.chunks(8).flat_map(|keys| answer(database, keys).unwrap()).flatten().collect()
+    keys.chunks(PASS_QUERIES).flat_map(|keys| answer(database, keys).unwrap()).flatten().collect()
 }
 
 // ---- a plain second implementation: the vector form -------------------------------------------------------------
@@ -110,9 +110,9 @@ fn answers_are_those_of_the_vectors_that_the_keys_stand_for() {
         let database = filled(dimensions);
         let (layout, shape) = (database.layout(), shape(database.layout()));
         let last = layout.records() as u32 - 1;
-        // One query alone, five (a half and one more), eight: every combination of sums.
-        for count in [1u32, 5, 8] {
-            let indices: Vec<u32> = (0..count).map(|i| (u64::from(last) * u64::from(i) / 7) as u32).collect();
+        // One query alone, which has a loop of its own; four and one more, eight and one more, sixteen.
+        for count in [1u32, 5, 9, 16] {
+            let indices: Vec<u32> = (0..count).map(|i| (u64::from(last) * u64::from(i) / 15) as u32).collect();
             let pending = query(layout, &indices, &entropy("vectors", count as usize)).unwrap();
             for server in 0..2 {
                 let keys: Vec<_> = queries(layout, pending.request(server).unwrap()).unwrap().collect();
@@ -352,8 +352,8 @@ fn what_is_no_query_is_refused_and_says_why() {
         assert!(matches!(refused(&changed), Some(Error::Query(_))), "byte {at} ^ {flip:#x}");
     }
     assert!(matches!(refused(&key[1..]), Some(Error::Length { .. })));
-    let nine = [(key.as_slice(), At::Newest); 9];
-    assert!(matches!(Pass::new(&database, &nine), Err(Error::Index { .. })));
+    let too_many = [(key.as_slice(), At::Newest); PASS_QUERIES + 1];
+    assert!(matches!(Pass::new(&database, &too_many), Err(Error::Index { .. })));
     assert!(matches!(Pass::new(&database, &[]), Err(Error::Index { .. })));
     assert!(matches!(query(layout, &[1400], &[1; 32]), Err(Error::Index { .. })));
     assert!(matches!(query(layout, &[], &[1; 32]), Err(Error::Length { .. })));
@@ -373,6 +373,24 @@ proptest! {
             Ok(answers) => prop_assert_eq!(answers[0].len(), answer_bytes(database.layout())),
             Err(error) => prop_assert!(matches!(error, Error::Query(_))),
         }
+    }
+
+    /// Short last groups, groups of odd lengths, partitions whose groups are no power of two: each has its own way through the kernels.
+    #[test]
+    fn any_database_is_answered_as_by_the_definition(
+        (partitions, records) in (1u64..4, 1u64..150),
+        record_bytes in prop_oneof![1u64..80, 120u64..140, 250u64..262],
+        asked in prop::collection::vec(any::<prop::sample::Index>(), 1..=PASS_QUERIES),
+        label in any::<u64>(),
+    ) {
+        let database = filled((partitions, records, record_bytes));
+        let (layout, shape) = (database.layout(), shape(database.layout()));
+        let indices: Vec<u32> = asked.iter().map(|index| index.index(layout.records()) as u32).collect();
+        let pending = query(layout, &indices, &entropy("any database", label as usize)).unwrap();
+        let keys: Vec<_> = queries(layout, pending.request((label % 2) as usize).unwrap()).unwrap().collect();
+        let asked: Vec<_> = keys.iter().map(|key| (*key, At::Newest)).collect();
+        let expected: Vec<_> = keys.iter().map(|key| answer_to_vector(&database, &shape, &share(key, &shape))).collect();
+        prop_assert_eq!(answer(&database, &asked).unwrap(), expected);
     }
 
     #[test]

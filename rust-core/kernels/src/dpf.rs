@@ -4,7 +4,10 @@
 //!
 //! This module evaluates keys over the whole domain. The core makes keys.
 
-use crate::prg::{Children, LANES, SEED_BYTES, Seed, stretch};
+use core::array::from_fn;
+
+use crate::prg::{LANES, SEED_BYTES, Seed, Seeds, apart, double, side_by_side};
+use crate::words::Words;
 
 /// log₂ of the number of outputs of a leaf.
 pub const LEAF_LOG: u32 = 7;
@@ -60,68 +63,73 @@ impl<'a> Key<'a> {
     }
 
     /// Calls `each` with the number and the 128 outputs (byte by byte, low bit first) of every leaf that has some of the first
-    /// `points` points. `nodes` and `controls` are scratch memory, with [`scratch_nodes`] entries each.
-    pub fn evaluate(&self, points: usize, nodes: &mut [Seed], controls: &mut [u8], mut each: impl FnMut(usize, &Seed)) {
+    /// `points` points. `nodes` is scratch memory, with [`scratch_nodes`] entries.
+    pub fn evaluate(&self, points: usize, nodes: &mut [Nodes], mut each: impl FnMut(usize, &Seed)) {
         let leaves = points.div_ceil(LEAF_OUTPUTS);
         let levels = self.words.len();
-        (nodes[0], controls[0]) = (*self.seed, self.party);
-        let mut count = 1;
+        store(&mut nodes[0], in_all_lanes(self.seed), Words::splat(u32::from(self.party).wrapping_neg()));
+        let mut count = 1usize;
         for level in 0..levels {
-            // Only ancestors of the leaves that are needed.
-            let wanted = leaves.div_ceil(1 << (levels - level - 1));
-            let correction = self.correction(level);
+            let (word, bits) = self.correction(level);
+            let word = in_all_lanes(&word);
+            let bits = bits.map(|bit| Words::splat(u32::from(bit).wrapping_neg()));
             // From the end: then children never overwrite a parent that is still to be read.
-            for first in (0..count).step_by(LANES).rev() {
-                let parents = side_by_side(&nodes[..count], first);
-                let of: [u8; LANES] =
-                    core::array::from_fn(|lane| controls[..count].get(first + lane).copied().unwrap_or(0));
-                for (lane, mut children) in stretch(&parents).into_iter().enumerate() {
-                    correct(&mut children, of[lane], &correction);
-                    for side in 0..2 {
-                        let child = 2 * (first + lane) + side;
-                        if child < wanted {
-                            (nodes[child], controls[child]) = (children.seeds[side], children.controls[side]);
-                        }
-                    }
+            for first in (0..count.div_ceil(LANES)).rev() {
+                let (seeds, control) = load(&nodes[first]);
+                let (mut sides, below) = double(&seeds);
+                for side in &mut sides {
+                    xor_where(control, side, &word);
+                }
+                let controls: [Words; 2] = from_fn(|side| below.spread(side as u32).xor(bits[side].and(control)));
+                let of_pairs: [[Words; 2]; 4] = from_fn(|word| sides[0][word].interleave(sides[1][word]));
+                let controls = controls[0].interleave(controls[1]);
+                for (half, to) in nodes[2 * first..2 * first + 2].iter_mut().enumerate() {
+                    store(to, of_pairs.map(|halves| halves[half]), controls[half]);
                 }
             }
-            count = wanted;
+            // Only ancestors of the leaves that are needed.
+            count = leaves.div_ceil(1 << (levels - level - 1));
         }
-        for first in (0..count).step_by(LANES) {
-            let parents = side_by_side(&nodes[..count], first);
-            for (lane, mut children) in stretch(&parents).into_iter().enumerate() {
-                if let Some(control) = controls[..count].get(first + lane) {
-                    xor_if(*control, &mut children.seeds[0], self.last);
-                    each(first + lane, &children.seeds[0]);
+        let last = in_all_lanes(self.last);
+        for (first, four) in nodes[..count.div_ceil(LANES)].iter().enumerate() {
+            let (seeds, control) = load(four);
+            let ([mut outputs, _], _) = double(&seeds);
+            xor_where(control, &mut outputs, &last);
+            for (lane, outputs) in apart(&outputs).iter().enumerate() {
+                if first * LANES + lane < count {
+                    each(first * LANES + lane, outputs);
                 }
             }
         }
     }
 }
 
-/// The entries of scratch memory for evaluating `points` points.
+/// Four nodes side by side: the four words of their seeds, and their control bits in all bits of a word.
+pub type Nodes = [[u8; SEED_BYTES]; 5];
+
+/// The entries of scratch memory for evaluating `points` points. (One more, because children come in two entries.)
 #[must_use]
 pub fn scratch_nodes(points: usize) -> usize {
-    points.div_ceil(LEAF_OUTPUTS)
+    points.div_ceil(LEAF_OUTPUTS).div_ceil(LANES) + 1
 }
 
-/// Applies a level's correction to the children of a node with this control bit.
-pub fn correct(children: &mut Children, control: u8, (word, bits): &(Seed, [u8; 2])) {
-    let sides = children.seeds.iter_mut().zip(&mut children.controls).zip(bits);
-    for ((seed, below), bit) in sides {
-        xor_if(control, seed, word);
-        *below ^= control & bit;
+fn load(nodes: &Nodes) -> (Seeds, Words) {
+    let [a, b, c, d, control] = nodes.each_ref().map(Words::from_bytes);
+    ([a, b, c, d], control)
+}
+
+fn store(nodes: &mut Nodes, seeds: Seeds, control: Words) {
+    let [a, b, c, d] = seeds;
+    *nodes = [a, b, c, d, control].map(Words::to_bytes);
+}
+
+/// `into` ⊕= `word` in the lanes whose control is all ones.
+fn xor_where(control: Words, into: &mut Seeds, word: &Seeds) {
+    for (own, other) in into.iter_mut().zip(word) {
+        *own = own.xor(control.and(*other));
     }
 }
 
-/// `into` ⊕= `word` if `control` is 1, without a branch.
-pub fn xor_if(control: u8, into: &mut Seed, word: &Seed) {
-    let mask = control.wrapping_neg();
-    for (byte, other) in into.iter_mut().zip(word) {
-        *byte ^= mask & other;
-    }
-}
-
-fn side_by_side(nodes: &[Seed], first: usize) -> [Seed; LANES] {
-    core::array::from_fn(|lane| nodes.get(first + lane).copied().unwrap_or_default())
+fn in_all_lanes(seed: &Seed) -> Seeds {
+    side_by_side(&[*seed; LANES])
 }

@@ -5,6 +5,7 @@
 #![no_std]
 
 pub mod dpf;
+mod eight;
 pub mod gauss;
 pub mod linear;
 pub mod modular;
@@ -13,3 +14,4 @@ pub mod random;
 pub mod scan;
 pub mod streams;
 mod words;
+pub mod xor;

@@ -32,30 +32,49 @@ pub struct Children {
     pub controls: [u8; 2],
 }
 
-/// Computes the children of several seeds.
-#[must_use]
-pub fn stretch(seeds: &[Seed; LANES]) -> [Children; LANES] {
+/// Several seeds, word by word.
+pub(crate) type Seeds = [Words; SEED_BYTES / 4];
+
+/// Puts seeds side by side.
+pub(crate) fn side_by_side(seeds: &[Seed; LANES]) -> Seeds {
+    let word_of = |seed: &Seed, word: usize| u32::from_le_bytes(array::from_fn(|at| seed[4 * word + at]));
+    array::from_fn(|word| Words::new(array::from_fn(|lane| word_of(&seeds[lane], word))))
+}
+
+/// Takes seeds apart.
+pub(crate) fn apart(seeds: &Seeds) -> [Seed; LANES] {
+    let words = seeds.map(Words::lanes);
+    array::from_fn(|lane| {
+        let mut seed = Seed::default();
+        for (bytes, word) in seed.as_chunks_mut().0.iter_mut().zip(words) {
+            *bytes = word[lane].to_le_bytes();
+        }
+        seed
+    })
+}
+
+/// The left and the right children of several seeds, and the words whose bits 0 and 1 are their control bits.
+#[inline]
+pub(crate) fn double(seeds: &Seeds) -> ([Seeds; 2], Words) {
     let mut before = [Words::splat(0); 16];
     for (word, constant) in before.iter_mut().zip(CONSTANTS) {
         *word = Words::splat(constant);
     }
-    let word_of = |seed: &Seed, word: usize| u32::from_le_bytes(array::from_fn(|at| seed[4 * word + at]));
-    for word in 0..SEED_BYTES / 4 {
-        let words = Words::new(array::from_fn(|lane| word_of(&seeds[lane], word)));
-        (before[4 + word], before[8 + word]) = (words, words);
-    }
-    let state = chacha::<20>(&before).map(Words::lanes);
-    let mut children = [Children::default(); LANES];
-    for (lane, out) in children.iter_mut().enumerate() {
-        for (side, seed) in out.seeds.iter_mut().enumerate() {
-            for (at, bytes) in seed.as_chunks_mut().0.iter_mut().enumerate() {
-                *bytes = state[4 * side + at][lane].to_le_bytes();
-            }
-        }
-        let controls = state[8][lane];
-        out.controls = [(controls & 1) as u8, (controls >> 1 & 1) as u8];
-    }
-    children
+    before[4..8].copy_from_slice(seeds);
+    before[8..12].copy_from_slice(seeds);
+    let state = chacha::<20>(&before);
+    (array::from_fn(|side| array::from_fn(|word| state[4 * side + word])), state[8])
+}
+
+/// Computes the children of several seeds.
+#[must_use]
+pub fn stretch(seeds: &[Seed; LANES]) -> [Children; LANES] {
+    let (sides, controls) = double(&side_by_side(seeds));
+    let ([left, right], controls) = (sides.each_ref().map(apart), controls.lanes());
+    array::from_fn(|lane| Children {
+        seeds: [left[lane], right[lane]],
+        controls: [(controls[lane] & 1) as u8, (controls[lane] >> 1 & 1) as u8],
+    })
 }
 
 #[cfg(test)]

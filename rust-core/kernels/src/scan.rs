@@ -1,9 +1,7 @@
-//! Answers up to eight instant lookups in one pass over a database (docs/protocol.md, Instant lookups).
+//! Answers up to sixteen instant lookups in one pass over a database (docs/protocol.md, Instant lookups).
 //!
-//! A *group* is 2^a consecutive records of a partition; the last one may have fewer. Each group has a byte of selectors, with
-//! one bit for each query: whether the group is in the query's sum. Records and tree nodes are read once for all queries (the
-//! method of four Russians): there is a sum for each combination of four queries, and a row is added to the sum of its
-//! combination. At the end, the sums of combinations give each query's sum.
+//! A *group* is 2^a consecutive records of a partition; the last one may have fewer. Each group has a bit for each query:
+//! whether the group is in the query's sum. Records and tree nodes are read once for all queries ([`eight`](crate::eight)).
 //!
 //! The selectors are added up in pairs, level by level. The result selects, in each level, the ancestors of the group that
 //! was asked for: the sums of a unit vector's shares over subtrees are shares of the ancestors' unit vector. So one key serves
@@ -11,19 +9,20 @@
 
 use core::ops::Range;
 
-use crate::dpf::{Key, domain_log, key_bytes, scratch_nodes};
-use crate::prg::{SEED_BYTES, Seed};
+use crate::dpf::{Key, Nodes, domain_log, key_bytes, scratch_nodes};
+use crate::eight::Eight;
 
-/// Most queries of one pass: the bits of a byte.
-pub const PASS_QUERIES: usize = 8;
+/// Most queries of one pass.
+pub const PASS_QUERIES: usize = 8 * EIGHTS;
+const EIGHTS: usize = 2;
 /// Bytes of a tree's node.
 pub const NODE_BYTES: usize = 32;
 
 /// Most bytes of records read in one step, unless a single group has more.
 const STEP_BYTES: usize = 1 << 20;
-/// Queries whose combinations have sums of their own.
-const HALF: usize = PASS_QUERIES / 2;
-const COMBINATIONS: usize = 1 << HALF;
+
+/// Bytes of records that are read for all queries before the next ones are: they stay in the processor's first cache.
+const PAGE_BYTES: usize = 4096;
 
 /// The sizes of a database, seen in groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,12 +116,7 @@ impl Shape {
     /// Bytes of scratch memory for a pass of `queries` queries.
     #[must_use]
     pub fn scratch_bytes(&self, queries: usize) -> usize {
-        let nodes = scratch_nodes(self.groups());
-        self.sums_bytes(queries) + self.groups() + self.partition_groups() + nodes * (1 + SEED_BYTES)
-    }
-
-    fn sums_bytes(&self, queries: usize) -> usize {
-        queries.div_ceil(HALF) * COMBINATIONS * self.answer_bytes()
+        queries.div_ceil(8) * Eight::bytes(self) + scratch_nodes(self.groups()) * size_of::<Nodes>()
     }
 }
 
@@ -157,39 +151,35 @@ pub(crate) fn between<T>(all: &[T], bounds: Range<usize>, key: impl Fn(&T) -> us
 /// The memory of a pass, in which its answers are added up.
 pub struct Scratch<'a> {
     shape: Shape,
-    /// for each half of the queries, an answer for each combination of them
-    sums: &'a mut [u8],
-    /// a byte for each group, with a bit for each query
-    selectors: &'a mut [u8],
-    /// the selectors of one partition, added up level by level
-    folded: &'a mut [u8],
-    controls: &'a mut [u8],
-    nodes: &'a mut [Seed],
+    eights: [Option<Eight<'a>>; EIGHTS],
+    nodes: &'a mut [Nodes],
 }
 
 impl<'a> Scratch<'a> {
     /// Divides [`Shape::scratch_bytes`] bytes, which must be zeros before the first step; `None` if their number is wrong.
     pub fn new(shape: Shape, queries: usize, bytes: &'a mut [u8]) -> Option<Self> {
-        let nodes = scratch_nodes(shape.groups());
-        let (sums, rest) = bytes.split_at_mut_checked(shape.sums_bytes(queries))?;
-        let (selectors, rest) = rest.split_at_mut_checked(shape.groups())?;
-        let (folded, rest) = rest.split_at_mut_checked(shape.partition_groups())?;
-        let (controls, rest) = rest.split_at_mut_checked(nodes)?;
-        let (nodes, rest) = rest.split_at_mut_checked(nodes * SEED_BYTES)?;
-        rest.is_empty().then_some(Scratch { shape, sums, selectors, folded, controls, nodes: nodes.as_chunks_mut().0 })
+        let (mut eights, mut rest) = ([const { None }; EIGHTS], bytes);
+        for eight in eights.get_mut(..queries.div_ceil(8))? {
+            let split = Eight::split(&shape, queries == 1, rest)?;
+            (*eight, rest) = (Some(split.0), split.1);
+        }
+        let nodes = rest.as_chunks_mut().0.as_chunks_mut().0;
+        (nodes.len() == scratch_nodes(shape.groups())).then_some(Scratch { shape, eights, nodes })
     }
 
     /// Evaluates a query's key at the first `points` groups: those of the query's epoch.
     pub fn select(&mut self, query: usize, key: &Key<'_>, points: usize) {
-        let selectors = &mut self.selectors[..points];
-        key.evaluate(points, self.nodes, self.controls, |leaf, outputs| {
-            select(&mut selectors[leaf * outputs.len() * 8..], query, outputs);
+        let Some(eight) = &mut self.eights[query / 8] else { return };
+        let selectors = &mut eight.selectors[..points];
+        key.evaluate(points, self.nodes, |leaf, outputs| {
+            select(&mut selectors[leaf * outputs.len() * 8..], query % 8, outputs);
         });
     }
 
     /// Selects the groups whose bit is set in `vector`, low bits first. It has a bit for each group of the query's epoch.
     pub fn select_vector(&mut self, query: usize, vector: &[u8]) {
-        select(self.selectors, query, vector);
+        let Some(eight) = &mut self.eights[query / 8] else { return };
+        select(eight.selectors, query % 8, vector);
     }
 
     /// Does step `number` of [`Shape::steps`]. Do each once, in any order, after every query was [selected](Self::select).
@@ -197,94 +187,76 @@ impl<'a> Scratch<'a> {
     pub fn step(&mut self, number: usize, records: &[u8], trees: &[u8]) {
         let shape = self.shape;
         let (q, part) = (number / (shape.record_steps() + 1), number % (shape.record_steps() + 1));
-        let selectors = &self.selectors[q * shape.partition_groups()..][..shape.partition_groups()];
         if part < shape.record_steps() {
             let partition_bytes = shape.partition_records * shape.record_bytes;
-            let groups = part * shape.step_groups()..selectors.len().min((part + 1) * shape.step_groups());
-            let rows = &records[q * partition_bytes..][..partition_bytes][groups.start * shape.group_bytes()..];
-            add(self.sums, &shape, 0, rows.chunks(shape.group_bytes()), &selectors[groups]);
+            let groups = part * shape.step_groups()..shape.partition_groups().min((part + 1) * shape.step_groups());
+            let partition = &records[q * partition_bytes..][..partition_bytes];
+            let rows =
+                &partition[groups.start * shape.group_bytes()..partition_bytes.min(groups.end * shape.group_bytes())];
+            let at_once = (PAGE_BYTES / shape.group_bytes()).max(1);
+            for (page, rows) in rows.chunks(at_once * shape.group_bytes()).enumerate() {
+                for eight in self.eights.iter_mut().flatten() {
+                    eight.add_groups(q * shape.partition_groups() + groups.start + page * at_once, rows);
+                }
+            }
             return;
         }
         let tree = &trees[q * shape.tree_bytes()..][..shape.tree_bytes()];
-        self.folded.copy_from_slice(selectors);
-        let mut width = selectors.len();
-        for (sibling, level) in (shape.group_log..shape.depth).enumerate() {
-            // Node t is the sibling of node t ⊕ 1. A last node without a partner is no node's sibling.
-            let (pairs, _) = self.folded[..width].as_chunks_mut::<2>();
-            for pair in &mut *pairs {
-                pair.swap(0, 1);
+        self.each_level(q, |_, eight, sibling, level| eight.add_pairs(sibling, tree[level].as_chunks().0));
+    }
+
+    /// Calls `each` for each eight and level of partition `q`, with the eight's number, the number of siblings below, and the
+    /// place of the level's nodes in the tree. The eight's selectors are added up to that level.
+    fn each_level(&mut self, q: usize, mut each: impl FnMut(usize, &mut Eight<'_>, usize, Range<usize>)) {
+        let groups = self.shape.partition_groups();
+        for (number, eight) in self.eights.iter_mut().flatten().enumerate() {
+            eight.folded.copy_from_slice(&eight.selectors[q * groups..][..groups]);
+            let mut width = groups;
+            for (sibling, level) in (self.shape.group_log..self.shape.depth).enumerate() {
+                each(number, eight, sibling, self.shape.level(level));
+                width = fold(&mut eight.folded[..width]);
             }
-            let at = shape.group_bytes() + sibling * NODE_BYTES;
-            let nodes = tree[shape.level(level)].as_chunks::<NODE_BYTES>().0;
-            add(self.sums, &shape, at, nodes.iter().map(<[u8; NODE_BYTES]>::as_slice), pairs.as_flattened());
-            width = fold(&mut self.folded[..width]);
         }
     }
 
     /// Takes the last update of partition `q` out of the sums of some queries: adds old ⊕ new of each record and node in them.
     /// `previous` has a bit for each query. Do it once for each partition, before or after its steps.
-    pub fn undo(&mut self, q: usize, previous: u8, overwritten: &Overwritten<'_>, records: &[u8], trees: &[u8]) {
+    pub fn undo(&mut self, q: usize, previous: u16, overwritten: &Overwritten<'_>, records: &[u8], trees: &[u8]) {
         let shape = self.shape;
-        let (m, bytes) = (shape.partition_records, shape.record_bytes);
-        let selectors = &self.selectors[q * shape.partition_groups()..][..shape.partition_groups()];
+        let (m, bytes, previous) = (shape.partition_records, shape.record_bytes, previous.to_le_bytes());
         for i in between(overwritten.indices, q * m..(q + 1) * m, |index| *index as usize) {
             let index = overwritten.indices[i] as usize;
             let (group, slot) = ((index % m) >> shape.group_log, (index % m) % (1 << shape.group_log));
-            let rows = [&overwritten.records[i * bytes..][..bytes], &records[index * bytes..][..bytes]];
-            add(self.sums, &shape, slot * bytes, rows.into_iter(), &[selectors[group] & previous; 2]);
+            for (eight, previous) in self.eights.iter_mut().flatten().zip(previous) {
+                let selector = eight.selectors[q * shape.partition_groups() + group] & previous;
+                for row in [&overwritten.records[i * bytes..][..bytes], &records[index * bytes..][..bytes]] {
+                    eight.add_part(0, shape.group_bytes(), slot * bytes, selector, row);
+                }
+            }
         }
         let nodes = &overwritten.nodes[between(overwritten.nodes, q..q + 1, |node| node.partition as usize)];
         if nodes.is_empty() {
             return;
         }
         let tree = trees[q * shape.tree_bytes()..][..shape.tree_bytes()].as_chunks::<NODE_BYTES>().0;
-        self.folded.copy_from_slice(selectors);
-        let mut width = selectors.len();
-        for (sibling, level) in (shape.group_log..shape.depth).enumerate() {
-            let bounds = shape.level(level);
-            let places = bounds.start / NODE_BYTES..bounds.end / NODE_BYTES;
-            let at = shape.group_bytes() + sibling * NODE_BYTES;
+        self.each_level(q, |number, eight, sibling, level| {
+            let places = level.start / NODE_BYTES..level.end / NODE_BYTES;
             for node in &nodes[between(nodes, places.clone(), |node| node.place as usize)] {
                 let place = node.place as usize;
                 // The selector of the node whose sibling this is. A last node without a partner is no node's sibling.
-                let selector = self.folded[..width].get((place - places.start) ^ 1).copied().unwrap_or(0);
-                let rows = [node.content.as_slice(), tree[place].as_slice()];
-                add(self.sums, &shape, at, rows.into_iter(), &[selector & previous; 2]);
+                let partner = (place - places.start) ^ 1;
+                let selector = if partner < places.len() { eight.folded[partner] & previous[number] } else { 0 };
+                for content in [&node.content, &tree[place]] {
+                    eight.add_part(shape.group_bytes() + sibling * NODE_BYTES, NODE_BYTES, 0, selector, content);
+                }
             }
-            width = fold(&mut self.folded[..width]);
-        }
+        });
     }
 
     /// Writes the answer to a query, after all steps. `answer` must be zeros, as long as an answer.
     pub fn answer(&self, query: usize, answer: &mut [u8]) {
-        let bytes = self.shape.answer_bytes();
-        let half = &self.sums[query / HALF * COMBINATIONS * bytes..][..COMBINATIONS * bytes];
-        for (combination, sum) in half.chunks_exact(bytes).enumerate() {
-            if (combination >> (query % HALF)) & 1 == 1 {
-                xor_into(answer, sum);
-            }
-        }
-    }
-}
-
-/// Sets a query's bit in the selectors of the groups whose bit is set. Bits beyond the last group are ignored.
-fn select(selectors: &mut [u8], query: usize, vector: &[u8]) {
-    for (groups, byte) in selectors.chunks_mut(8).zip(vector) {
-        for (selector, bit) in groups.iter_mut().zip(bits(*byte)) {
-            *selector |= bit << query;
-        }
-    }
-}
-
-/// Adds each row to the sums of its selector's combinations, at byte `at`. A short row counts as padded with zeros.
-fn add<'r>(sums: &mut [u8], shape: &Shape, at: usize, rows: impl Iterator<Item = &'r [u8]>, selectors: &[u8]) {
-    let bytes = shape.answer_bytes();
-    let (low, high) = sums.split_at_mut(COMBINATIONS * bytes);
-    for (row, selector) in rows.zip(selectors) {
-        let selector = usize::from(*selector);
-        xor_into(&mut low[selector % COMBINATIONS * bytes + at..][..row.len()], row);
-        if !high.is_empty() {
-            xor_into(&mut high[selector / COMBINATIONS * bytes + at..][..row.len()], row);
+        if let Some(eight) = &self.eights[query / 8] {
+            eight.write(query % 8, answer);
         }
     }
 }
@@ -298,25 +270,23 @@ fn fold(selectors: &mut [u8]) -> usize {
     width
 }
 
-/// The bits of a byte, low first.
-#[inline]
-fn bits(byte: u8) -> [u8; 8] {
-    // Each byte of the product is `byte`, and keeps one bit. The addition carries that bit to the top of its byte.
-    let own = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
-    (((own + 0x7f7f_7f7f_7f7f_7f7f) >> 7) & 0x0101_0101_0101_0101).to_le_bytes()
-}
-
-/// `into` ⊕= `row`. Both have the same length.
-#[inline]
-pub fn xor_into(into: &mut [u8], row: &[u8]) {
-    let (blocks, rest) = into.as_chunks_mut::<NODE_BYTES>();
-    let (row_blocks, row_rest) = row.as_chunks::<NODE_BYTES>();
-    for (block, row) in blocks.iter_mut().zip(row_blocks) {
-        for (byte, other) in block.iter_mut().zip(row) {
-            *byte ^= other;
+/// Sets a query's bit in the selectors of the groups whose bit is set. Bits beyond the last group are ignored.
+fn select(selectors: &mut [u8], query: usize, vector: &[u8]) {
+    let (whole, rest) = selectors.as_chunks_mut::<8>();
+    for (groups, byte) in whole.iter_mut().zip(vector) {
+        *groups = (u64::from_le_bytes(*groups) | spread(*byte) << query).to_le_bytes();
+    }
+    if let Some(byte) = vector.get(whole.len()) {
+        for (group, bit) in rest.iter_mut().zip(spread(*byte).to_le_bytes()) {
+            *group |= bit << query;
         }
     }
-    for (byte, other) in rest.iter_mut().zip(row_rest) {
-        *byte ^= other;
-    }
+}
+
+/// The bits of a byte, each in a byte of its own, low first.
+#[inline]
+fn spread(byte: u8) -> u64 {
+    // Each byte of the product is `byte`, and keeps one bit. The addition carries that bit to the top of its byte.
+    let own = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+    ((own + 0x7f7f_7f7f_7f7f_7f7f) >> 7) & 0x0101_0101_0101_0101
 }

@@ -2,6 +2,8 @@
 //! takes five times as long. So they are named for WebAssembly, where clients run. (On other targets, naming them would take
 //! unsafe code.)
 
+use core::array;
+
 pub use lanes::Words;
 
 /// Lanes of a vector register of 128 bits.
@@ -33,14 +35,52 @@ pub fn chacha<const ROUNDS: usize>(before: &[Words; 16]) -> [Words; 16] {
         quarter_round(&mut state, 2, 7, 8, 13);
         quarter_round(&mut state, 3, 4, 9, 14);
     }
-    core::array::from_fn(|word| state[word].add(before[word]))
+    array::from_fn(|word| state[word].add(before[word]))
+}
+
+impl Words {
+    /// The same u32 in all lanes.
+    #[inline]
+    pub fn splat(word: u32) -> Self {
+        Words::new([word; LANES])
+    }
+
+    #[inline]
+    pub fn and(self, other: Self) -> Self {
+        let (own, other) = (self.lanes(), other.lanes());
+        Words::new(array::from_fn(|lane| own[lane] & other[lane]))
+    }
+
+    /// Reads four u32, low bytes first.
+    #[inline]
+    pub fn from_bytes(bytes: &[u8; 4 * LANES]) -> Self {
+        Words::new(array::from_fn(|lane| u32::from_le_bytes(array::from_fn(|at| bytes[4 * lane + at]))))
+    }
+
+    /// The bytes of four u32, low bytes first.
+    #[inline]
+    pub fn to_bytes(self) -> [u8; 4 * LANES] {
+        let lanes = self.lanes();
+        array::from_fn(|at| lanes[at / 4].to_le_bytes()[at % 4])
+    }
+
+    /// All bits of a lane become its bit number `bit`.
+    #[inline]
+    pub fn spread(self, bit: u32) -> Self {
+        Words::new(self.lanes().map(|word| (word >> bit & 1).wrapping_neg()))
+    }
+
+    /// Both vectors' lanes in turn.
+    #[inline]
+    pub fn interleave(self, other: Self) -> [Self; 2] {
+        let ([a, b, c, d], [e, f, g, h]) = (self.lanes(), other.lanes());
+        [Words::new([a, e, b, f]), Words::new([c, g, d, h])]
+    }
 }
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod lanes {
-    use core::arch::wasm32::{
-        u32x4, u32x4_add, u32x4_extract_lane, u32x4_shl, u32x4_shr, u32x4_splat, v128, v128_or, v128_xor,
-    };
+    use core::arch::wasm32::{u32x4, u32x4_add, u32x4_extract_lane, u32x4_shl, u32x4_shr, v128, v128_or, v128_xor};
 
     /// Four u32.
     #[derive(Debug, Clone, Copy)]
@@ -50,11 +90,6 @@ mod lanes {
         #[inline]
         pub fn new([a, b, c, d]: [u32; 4]) -> Self {
             Words(u32x4(a, b, c, d))
-        }
-
-        #[inline]
-        pub fn splat(word: u32) -> Self {
-            Words(u32x4_splat(word))
         }
 
         #[inline]
@@ -97,11 +132,6 @@ mod lanes {
         #[inline]
         pub fn new(lanes: [u32; 4]) -> Self {
             Words(lanes)
-        }
-
-        #[inline]
-        pub fn splat(word: u32) -> Self {
-            Words([word; 4])
         }
 
         #[inline]

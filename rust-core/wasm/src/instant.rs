@@ -128,7 +128,7 @@ mod server {
         if vectors { Form::Vector } else { Form::Seed }
     }
 
-    /// Up to eight instant queries that are being answered.
+    /// Up to sixteen instant queries that are being answered.
     #[wasm_bindgen]
     pub struct InstantPassHandle {
         /// none after `finish`

@@ -74,8 +74,7 @@ mod exports {
         // SAFETY: the caller guarantees it.
         let (pass, records, trees, scratch) = unsafe {
             let pass = &*pass;
-            let scratch = from_raw_parts_mut(pass.scratch.0 as *mut u8, pass.scratch.1 as usize);
-            (pass, pass.records.bytes(), pass.trees.bytes(), scratch)
+            (pass, pass.records.bytes(), pass.trees.bytes(), pass.scratch.bytes_mut())
         };
         let shape = Shape {
             partitions: pass.partitions as usize,
@@ -100,7 +99,8 @@ mod exports {
         for step in 0..shape.steps() {
             scratch.step(step, records, trees);
         }
-        if pass.previous != 0 {
+        let Ok(previous) = u16::try_from(pass.previous) else { return 0 };
+        if previous != 0 {
             let [indices, old_records, nodes] = &pass.overwritten;
             // SAFETY: the caller guarantees it. The addresses are those of the core's slices of u32 and of nodes, so they are aligned.
             let overwritten = unsafe {
@@ -111,7 +111,7 @@ mod exports {
                 }
             };
             for q in 0..shape.partitions {
-                scratch.undo(q, pass.previous as u8, &overwritten, records, trees);
+                scratch.undo(q, previous, &overwritten, records, trees);
             }
         }
         1

@@ -1,4 +1,4 @@
-// Answers instant lookups (docs/protocol.md). Queries wait in a bounded queue; one pass of a worker thread serves up to eight.
+// Answers instant lookups (docs/protocol.md). Queries wait in a bounded queue; one pass of a worker thread serves up to sixteen.
 //
 // A pass reads the records of the newest epoch, and takes the last update out again for queries at the epoch before. Updates wait
 // for it (database/readers.ts). The epoch of a query is looked up when its pass begins.
@@ -32,11 +32,11 @@ export interface InstantRequest extends Sharing {
 }
 
 /** Queries a pass serves. */
-const PASS_QUERIES = 8
+const PASS_QUERIES = 16
 const DEFAULT_WAITING = 256
 const FULL = 'too many instant lookups are waiting; try again later'
 /**
- * A pass for eight takes less than twice as long as one for one. So a pass waits for as many queries as the last one served, at most
+ * A pass for sixteen takes about three times as long as one for one. So a pass waits for as many queries as the last one served, at most
  * this part of the time that it took. A client alone never waits.
  */
 const GATHERING = 1 / 2
@@ -124,7 +124,7 @@ export class InstantLookups extends Requests<WaitingLookup> implements Source {
     return true
   }
 
-  /** Takes up to eight queries that one pass can serve, of networks in their turn. */
+  /** Takes up to sixteen queries that one pass can serve, of networks in their turn. */
   #choose(): Gathered | undefined {
     let database: SharedDatabase | undefined
     let first: number | undefined

@@ -171,7 +171,7 @@ export interface GenerationHandle {
 }
 
 /**
- * One pass over a database for up to eight instant queries, of any clients. Either call `step` until it is false, or let a
+ * One pass over a database for up to sixteen instant queries, of any clients. Either call `step` until it is false, or let a
  * worker thread do all steps (`@keyhush/wasm/worker`) and call `stepped` when it has reported. Then call `finish`. Call
  * `free` in any case, but never while a worker runs. The database must not change while a worker runs. If it changes between
  * steps made here, they throw `phase`; make another pass for the queries.
@@ -231,7 +231,7 @@ export interface Core extends SingleCore, OneServerCore {
   /** Begins the generation after that of `old`, with room for `headroom` more records. Throws `layout`. */
   nextGeneration(old: DatabaseHandle, keyed: boolean, headroom: number): NextGenerationHandle
   /**
-   * A pass for up to eight queries of lookups with 2 to 8 servers (default 2), which lie one after the other, each of its epoch's
+   * A pass for up to sixteen queries of lookups with 2 to 8 servers (default 2), which lie one after the other, each of its epoch's
    * length. `kinds` has a byte for each: bit 0 is set for the previous epoch, bit 1 for a vector. With more than two servers the
    * queries of both epochs need a pass each. Throws `length`, `index`, `query`, `phase`.
    */

@@ -1,7 +1,7 @@
 //! Makes keys of the distributed point function (Boyle, Gilboa, Ishai: Function Secret Sharing, CCS 2016, Fig. 1 `Gen`, with
 //! early termination, section 3.2.3). The format of keys, and their evaluation, are in [`keyhush_kernels::dpf`].
 
-use keyhush_kernels::dpf::{LEAF_LOG, LEAF_OUTPUTS, correct, key_bytes};
+use keyhush_kernels::dpf::{LEAF_LOG, LEAF_OUTPUTS, key_bytes};
 use keyhush_kernels::prg::{Children, LANES, SEED_BYTES, Seed, stretch};
 use zeroize::Zeroizing;
 
@@ -68,6 +68,14 @@ pub fn hazmat_generate_with(
         key.push(party);
         key
     })
+}
+
+/// Applies a level's correction to the children of a node with this control bit, without a branch.
+fn correct(children: &mut Children, control: u8, (word, bits): &(Seed, [u8; 2])) {
+    for (seed, (below, bit)) in children.seeds.iter_mut().zip(children.controls.iter_mut().zip(bits)) {
+        seed.iter_mut().zip(word).for_each(|(byte, other)| *byte ^= control.wrapping_neg() & other);
+        *below ^= control & bit;
+    }
 }
 
 /// The left seed for 0, the right one for 1, without a branch.

@@ -9,7 +9,7 @@
 //!
 //! With three servers or more, the shares are seeds and a vector ([`vectors`]); all else is the same.
 //!
-//! Client: [`query`] makes the requests, [`recon`] verifies the answers. Server: [`pass`] answers up to eight queries while
+//! Client: [`query`] makes the requests, [`recon`] verifies the answers. Server: [`pass`] answers up to sixteen queries while
 //! it reads the database once.
 
 pub mod dpf;

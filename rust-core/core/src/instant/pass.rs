@@ -1,4 +1,4 @@
-//! Answers instant lookups: one pass over the database for up to eight queries, of any clients and of both epochs.
+//! Answers instant lookups: one pass over the database for up to sixteen queries, of any clients and of both epochs.
 //!
 //! A pass consists of steps of bounded work, so that a server can do other things in between. Kernels do its work on flat
 //! bytes, so that another thread can do it on the same memory ([`Pass::descriptor`]). If the database changes during a
@@ -19,7 +19,7 @@ use crate::layout::Layout;
 /// The u32 words of a [`Pass::descriptor`].
 pub const DESCRIPTOR_WORDS: usize = 20 + 3 * PASS_QUERIES;
 
-/// Up to eight queries that are being answered. All have groups of the same size.
+/// Up to sixteen queries that are being answered. All have groups of the same size.
 pub struct Pass {
     shape: Shape,
     /// whether the queries are vectors, and not keys
@@ -39,11 +39,11 @@ struct Query {
 }
 
 impl Pass {
-    /// Begins a pass for 1 to 8 queries of lookups with two servers.
+    /// Begins a pass for 1 to 16 queries of lookups with two servers.
     ///
     /// # Errors
     /// [`Error::Phase`] if the database is not committed or keeps no trees, or if there is no epoch as a query names it;
-    /// [`Error::Length`] or [`Error::Query`] for a malformed query; [`Error::Index`] for more than 8 queries;
+    /// [`Error::Length`] or [`Error::Query`] for a malformed query; [`Error::Index`] for more than 16 queries;
     /// [`Error::Layout`] if memory does not suffice.
     pub fn new(database: &Database<Merkle>, queries: &[(&[u8], At)]) -> Result<Self, Error> {
         Self::begin(
@@ -57,7 +57,7 @@ impl Pass {
         )
     }
 
-    /// Begins a pass for 1 to 8 queries of lookups with `servers` servers, 3 to 8.
+    /// Begins a pass for 1 to 16 queries of lookups with `servers` servers, 3 to 8.
     ///
     /// # Errors
     /// As [`Pass::new`]; [`Error::Index`] also for another number of servers; [`Error::Query`] also if groups have another size
@@ -138,8 +138,8 @@ impl Pass {
     }
 
     /// A bit for each query: whether it is for the previous epoch.
-    fn previous(&self) -> u8 {
-        self.queries.iter().rev().fold(0, |bits, query| bits << 1 | u8::from(query.at == At::Previous))
+    fn previous(&self) -> u16 {
+        self.queries.iter().rev().fold(0, |bits, query| bits << 1 | u16::from(query.at == At::Previous))
     }
 
     /// Does the next step. Returns whether there are more.
@@ -183,7 +183,7 @@ impl Pass {
     /// 3. a bit for each query: whether it is for the previous epoch; 1 if queries are vectors, 0 if they are keys;
     /// 4. what the last update overwrote: address and number of indices, address and length of records, address and number of
     ///    nodes;
-    /// 5. for each of 8 queries: address and length of its key or vector, and the groups of its epoch.
+    /// 5. for each of 16 queries: address and length of its key or vector, and the groups of its epoch.
     ///
     /// # Errors
     /// [`Error::Phase`] if the database has changed; [`Error::Layout`] if addresses have more than 32 bits.
@@ -259,7 +259,7 @@ pub fn check_vectors(layout: &Layout, servers: usize, form: Form, body: &[u8]) -
     vectors::queries(&shape, form, body)?.try_for_each(|query| vectors::expect_query(&shape, form, query))
 }
 
-/// Answers up to eight queries at once.
+/// Answers up to sixteen queries at once.
 ///
 /// # Errors
 /// As [`Pass::new`].

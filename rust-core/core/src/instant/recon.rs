@@ -4,7 +4,7 @@
 //! whether the client accepts, every byte of the sum is verified: also the group's other records, the bytes beyond the
 //! partition's end, and siblings that do not exist.
 
-use keyhush_kernels::scan::xor_into;
+use keyhush_kernels::xor::xor_into;
 
 use super::query::Pending;
 use crate::commitment::{COMMITMENT_BYTES, Merkle};

@@ -1,6 +1,6 @@
 //! The server's half: answers a query with two parities. They consist of q records, each in one of the two.
 
-use keyhush_kernels::scan::xor_into;
+use keyhush_kernels::xor::xor_into;
 
 use super::geometry::Geometry;
 use super::state::pending::is_query;

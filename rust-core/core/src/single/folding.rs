@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use keyhush_kernels::scan::xor_into;
+use keyhush_kernels::xor::xor_into;
 
 use super::hint::Hint;
 use super::streams::{Function, GROUP, Kind};
