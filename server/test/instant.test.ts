@@ -527,6 +527,24 @@ describe('the queue', () => {
     await release()
     expect(await found(app, manifest, [1])).toBe(hex(recordOf(1)))
   })
+
+  test('closing answers what waits, takes nothing on, and leaves no thread', async () => {
+    const threads = () => process.getActiveResourcesInfo().filter(name => name === 'Worker' || name === 'MessagePort')
+    const before = threads().length
+    const { app, computations, lookups, manifest, readers } = await changingWithQueue({ workers: 2 })
+    const release = held(readers)
+    const indices = Array.from({ length: 60 }, (_, k) => (k * 19) % RECORDS)
+    const replies = lookup(manifest, indices).bodies.map(body => post(app, body))
+    await expect.poll(() => lookups.waiting).toBe(120)
+    const closing = computations.close()
+    expect(await found(app, manifest, [0])).toBe('not_ready')
+    await release()
+    await closing
+    expect([lookups.passes, lookups.waiting]).toEqual([0, 0])
+    expect((await Promise.all(replies)).map(({ statusCode }) => statusCode)).toEqual([200, 200])
+    expect(await found(app, manifest, [0])).toBe('not_ready')
+    expect(threads().length).toBe(before)
+  })
 })
 
 /** The niceness of each thread of this process, by its number. */
@@ -575,24 +593,6 @@ describe('a larger database', () => {
     }
     await Promise.all(instant)
     expect(order.indexOf('answer')).toBeLessThan(order.lastIndexOf('instant'))
-  })
-
-  test('closing answers what waits, takes nothing on, and leaves no thread', async () => {
-    const dataset = await large()
-    const threads = () => process.getActiveResourcesInfo().filter(name => name === 'Worker' || name === 'MessagePort')
-    const before = threads().length
-    const { app, computations, lookups } = await withQueue({ dataset }, { workers: 2 })
-    const indices = Array.from({ length: 60 }, (_, k) => (k * 1999) % records)
-    const replies = lookup(dataset.manifest, indices).bodies.map(body => post(app, body))
-    await expect.poll(() => lookups.passes).toBeGreaterThan(0)
-    const closing = computations.close()
-    expect(await found(app, dataset.manifest, [0])).toBe('not_ready')
-    await closing
-    expect([lookups.passes, lookups.waiting]).toEqual([0, 0])
-    expect((await Promise.all(replies)).map(({ statusCode }) => statusCode)).toEqual([200, 200])
-    expect(await found(app, dataset.manifest, [0])).toBe('not_ready')
-    expect(threads().length).toBe(before)
-    await app.close()
   })
 })
 

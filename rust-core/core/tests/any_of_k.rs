@@ -17,7 +17,8 @@ use keyhush_core::instant::query::{Pending, query, query_any_of};
 use keyhush_core::instant::recon::recon;
 use keyhush_core::instant::vectors::{Form, MAX_SERVERS, hazmat_last_share, max_queries, queries, shape, share};
 use keyhush_core::layout::Layout;
-use keyhush_kernels::scan::{PASS_QUERIES, Shape};
+use keyhush_kernels::scan::PASS_QUERIES;
+use keyhush_kernels::shape::Shape;
 use proptest::prelude::*;
 use zeroize::Zeroizing;
 

@@ -19,7 +19,8 @@ use keyhush_core::layout::Layout;
 use keyhush_core::random::Uniform;
 use keyhush_kernels::dpf::{LEAF_OUTPUTS, domain_log};
 use keyhush_kernels::prg::{Children, LANES, Seed, stretch};
-use keyhush_kernels::scan::{PASS_QUERIES, Shape};
+use keyhush_kernels::scan::PASS_QUERIES;
+use keyhush_kernels::shape::Shape;
 use proptest::prelude::*;
 
 /// The answers of one server to a whole request, up to sixteen queries in each pass.

@@ -5,7 +5,7 @@
 
 use core::iter;
 
-use crate::scan::{NODE_BYTES, Shape};
+use crate::shape::{NODE_BYTES, Shape};
 use crate::xor::{xor, xor_block_if, xor_if, xor_into, xor_into_both};
 
 const COMBINATIONS: usize = 16;

@@ -12,6 +12,7 @@ pub mod modular;
 pub mod prg;
 pub mod random;
 pub mod scan;
+pub mod shape;
 pub mod streams;
 mod words;
 pub mod xor;

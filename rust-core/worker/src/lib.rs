@@ -15,7 +15,8 @@ mod exports {
     use core::slice::{from_raw_parts, from_raw_parts_mut};
 
     use keyhush_kernels::dpf::{Key, domain_log};
-    use keyhush_kernels::scan::{Node, Overwritten, PASS_QUERIES, Scratch, Shape};
+    use keyhush_kernels::scan::{Node, Overwritten, PASS_QUERIES, Scratch};
+    use keyhush_kernels::shape::Shape;
 
     #[panic_handler]
     fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -87,13 +88,13 @@ mod exports {
         let Some(mut scratch) = Scratch::new(shape, queries, scratch) else { return 0 };
         for (number, (share, groups)) in pass.shares.iter().take(queries).enumerate() {
             // SAFETY: the caller guarantees it.
-            let share = unsafe { share.bytes() };
+            let bytes = unsafe { share.bytes() };
             let groups = *groups as usize;
             if pass.vectors == 1 {
-                scratch.select_vector(number, share);
+                scratch.select_vector(number, bytes);
                 continue;
             }
-            let Some(key) = Key::decode(share, domain_log(groups)) else { return 0 };
+            let Some(key) = Key::decode(bytes, domain_log(groups)) else { return 0 };
             scratch.select(number, &key, groups);
         }
         for step in 0..shape.steps() {

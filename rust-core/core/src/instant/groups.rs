@@ -1,6 +1,6 @@
 //! Groups of records, and bodies of queries, as lookups with any number of servers have them.
 
-use keyhush_kernels::scan::Shape;
+use keyhush_kernels::shape::Shape;
 
 use crate::error::Error;
 use crate::layout::Layout;

@@ -20,7 +20,7 @@ pub mod recon;
 pub mod vectors;
 
 use groups::{ANSWER_BYTES_TARGET, MAX_QUERIES, grouped, split};
-use keyhush_kernels::scan::{NODE_BYTES, Shape};
+use keyhush_kernels::shape::{NODE_BYTES, Shape};
 
 use crate::error::Error;
 use crate::layout::Layout;

@@ -5,7 +5,8 @@
 //! pass, the pass fails, and the server answers the queries in another one.
 
 use keyhush_kernels::dpf::{Key, domain_log, key_bytes};
-use keyhush_kernels::scan::{Overwritten, PASS_QUERIES, Scratch, Shape};
+use keyhush_kernels::scan::{Overwritten, PASS_QUERIES, Scratch};
+use keyhush_kernels::shape::Shape;
 
 use super::groups::grouped;
 use super::shape;
@@ -94,7 +95,7 @@ impl Pass {
             return Err(Error::Query("expected queries whose groups have one size"));
         }
         let shape = grouped(database.layout(), group_log);
-        let scratch = zeroed(shape.scratch_bytes(queries.len()))?;
+        let scratch = zeroed(Scratch::bytes(&shape, queries.len()))?;
         Ok(Pass { shape, vectors, edition: database.edition(), queries, scratch, done: 0 })
     }
 

@@ -3,7 +3,7 @@
 
 use keyhush_kernels::dpf::domain_log;
 use keyhush_kernels::prg::{SEED_BYTES, Seed};
-use keyhush_kernels::scan::Shape;
+use keyhush_kernels::shape::Shape;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::vectors::Form;

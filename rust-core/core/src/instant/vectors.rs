@@ -5,7 +5,7 @@
 //! stream cipher stretches; the last one is a vector. Servers add up groups and siblings as for two servers, so the XOR of all
 //! answers is one group and its path. Each server alone, and all but one together, see uniform bits.
 
-use keyhush_kernels::scan::Shape;
+use keyhush_kernels::shape::Shape;
 use keyhush_kernels::xor::xor_into;
 use zeroize::Zeroizing;
 
