@@ -101,7 +101,7 @@ test('the folder has all that a client needs; a batch makes the next epoch, and 
     oneServer: false,
     history: 2,
   })
-  for (const { manifest, bytes } of chain) {
+  for (const { manifest, bytes } of chain.slice(1)) {
     const { signature, ...of } = info.signatures.find(({ epoch }) => epoch === manifest.epoch)!
     expect(of).toEqual({ publicKey: toHex(publicKey), generation: 1, epoch: manifest.epoch })
     expect(ed25519.verify(fromHex(signature), signedBytes(bytes), publicKey)).toBe(true)
@@ -132,6 +132,40 @@ test('an expiry is demanded, of a batch and of what is there; without a batch it
     const manifest = decodeManifest(await www('v1/manifest'))
     expect([manifest.epoch, manifest.expires > soon]).toEqual([epoch, true])
   }
+})
+
+test('no epoch is signed that never expires: the host could show it to first visitors for ever', async () => {
+  const { publish, begun, path, www } = await rig()
+  const expiries = async () => {
+    const { signatures } = parseInfo(JSON.parse((await www('v1/info')).toString()))
+    const chain = decodeManifests(await www('v1/manifests'))
+    return chain.map(({ manifest: { epoch, expires } }) => [expires > 0, signatures.some(of => of.epoch === epoch)])
+  }
+  const renewed = [
+    [false, false],
+    [true, true],
+  ]
+  await writeFile(path('same.csv'), KEYED)
+  const firsts: readonly (readonly [operations: object[] | undefined, ...list: string[]])[] = [
+    [undefined],
+    [edit('x')],
+    [undefined, '--list', path('same.csv')],
+  ]
+  for (const [i, [operations, ...list]] of firsts.entries()) {
+    await rm(path('www'), { recursive: true, force: true })
+    const places = ['--store', path(`own ${i}`), '--record', path(`record ${i}`)]
+    expect(await publish(operations, ...begun, ...WEEK, ...list, ...places)).toMatchObject({ code: 0 })
+    expect(await expiries()).toEqual(renewed)
+  }
+  const next = ['build', path('same.csv'), '--out', path('next'), '--succeeds', path('www/v1/manifest')]
+  expect(await keyhush(...next, '--max-value-bytes', '30', '--record', path('key.record'))).toMatchObject({ code: 0 })
+  expect(await publish(undefined, ...WEEK, '--dataset', path('next'))).toMatchObject({ code: 0 })
+  expect(await expiries()).toEqual(renewed)
+
+  // One that was chosen to have no expiry does not pass for renewed.
+  const other = await rig()
+  expect(await other.publish(edit('x'), ...other.begun, '--no-expiry')).toMatchObject({ code: 0 })
+  await expectRefused(other.publish(edit('x'), ...WEEK), 'epoch 2 would never expire. Nothing was sent. To renew it', 5)
 })
 
 test('a folder excludes servers, needs a copy, and leaves alone what is of the host', async () => {

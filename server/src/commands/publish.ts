@@ -73,6 +73,7 @@ export async function publish(file: string | undefined, options: PublishArgument
     record,
     trustBase: options.trustBase,
     generation: options.generation,
+    signsForever: folder === undefined || !options.expiry,
     onStep: steps.begin,
   }
   let printed: Printed

@@ -2,7 +2,8 @@
 // the first step and continues. A server may be an attacker: the publisher builds on and signs only what its own record knows.
 //
 // Two rules keep clients moving:
-//   1. The newest epoch is signed everywhere before a batch is sent. So at most one epoch is unsigned.
+//   1. The newest epoch is signed everywhere before a batch is sent. So at most one epoch is unsigned. Where `signsForever` is false, those
+//      that never expire are unsigned, too.
 //   2. A signature is sent once all servers have the epoch.
 // And one keeps servers equal: the same server, the first by its URL, always gets a batch first. If it has another, nothing is sent.
 
@@ -61,6 +62,8 @@ export interface PublishOptions {
   readonly expires?: number | undefined
   /** begin a new generation if it pays or a batch needs one, except with Pointproofs; default: true */
   readonly generation?: boolean | undefined
+  /** whether an epoch that never expires is signed: a static host can show it to first visitors for ever; default: true */
+  readonly signsForever?: boolean | undefined
   /** called when a step begins */
   readonly onStep?: ((step: Step) => void) | undefined
   /** default: the platform's */
@@ -242,6 +245,7 @@ class Publication implements Record<Step, () => Promise<void>> {
 
   /** Signs the tip with each key, where that is not there. */
   async sign(): Promise<void> {
+    if (!this.#maySign) return
     await ofAll(this.#servers, server => this.#signAt(server, this.#tip))
   }
 
@@ -262,9 +266,10 @@ class Publication implements Record<Step, () => Promise<void>> {
         5,
       )
     }
-    if (expires !== 0 && expires <= this.#now()) {
+    if (expires === 0 ? !this.#maySign : expires <= this.#now()) {
+      const how = expires === 0 ? 'would never expire' : 'has expired'
       throw new PublishError(
-        `these operations made epoch ${made}, and epoch ${newest} has expired. Nothing was sent. ` +
+        `these operations made epoch ${made}, and epoch ${newest} ${how}. Nothing was sent. ` +
           'To renew it, publish the operation {"op":"renew"} with --valid-days',
         5,
       )
@@ -369,6 +374,10 @@ class Publication implements Record<Step, () => Promise<void>> {
       diverged(`epoch ${manifest.epoch} of ${ahead.name} does not follow epoch ${manifest.epoch - 1} of another server`)
     }
     return chain
+  }
+
+  get #maySign(): boolean {
+    return this.#tip.manifest.expires !== 0 || this.#options.signsForever !== false
   }
 
   /** Servers whose newest epoch this is. */
