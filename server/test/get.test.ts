@@ -101,6 +101,20 @@ test('keys of --stdin are asked eight at a time, fewer padded: the servers see o
   expect({ requests: requests / 2, sizes }).toEqual(asked)
 })
 
+test('a list that answers fewer at once is asked for fewer', async () => {
+  const keys = [...'abcdefghijk']
+  const value = 'x'.repeat(30_000)
+  const content = `key,value\n${keys.map(key => `${key},${value}\n`).join('')}`
+  const { urls, close } = await startPair({ format: 'csv', content, partitions: 64, maxValueBytes: 60_000 })
+  onTestFinished(close)
+  const all = await keyhush('get', '--servers', urls.join(), ...keys)
+  expect(all).toMatchObject({ code: 2, stderr: expect.stringContaining('expected at most 2 keys at once') })
+  const input = Readable.from([Buffer.from(keys.join('\n'))])
+  vi.spyOn(process, 'stdin', 'get').mockReturnValue(input as typeof process.stdin)
+  const lines = keys.map(key => `"${key}" found "${value}"\n`).join('')
+  expect(await keyhush('get', '--servers', urls.join(), '--stdin')).toMatchObject({ code: 0, stdout: lines })
+})
+
 test('--stdin takes what build takes for the same keys: line feeds alone end lines, and a byte order mark or empty line is no key', async () => {
   const keys = ['otter', 'a line\u2028of\u2029many\u0085ends', 'bare\rreturn', ' spaces ', '\ufeff', 'last']
   const content = `\ufeff${keys.slice(0, 3).join('\r\n')}\r\n\r\n\n${keys.slice(3).join('\n')}`

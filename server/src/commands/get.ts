@@ -1,7 +1,7 @@
 // `keyhush get`: private lookups from a terminal. The status is grep's: 0, something was found; 1, nothing; 2, a lookup failed.
 
 import type { Readable } from 'node:stream'
-import { type Found, KeyhushError, type KeyhushMap, open } from '@keyhush/client/instant'
+import { type Found, KeyhushError, type KeyhushMap, open, UsageError } from '@keyhush/client/instant'
 import { OperatorError } from '../base/errors.js'
 import { keysOf } from '../dataset/ingest/index.js'
 import { readLines } from '../dataset/ingest/lines.js'
@@ -15,7 +15,7 @@ export interface GetArguments {
   readonly json?: boolean
 }
 
-/** Keys of --stdin that are looked up at once; the servers see no other number. */
+/** Keys of --stdin that are looked up at once: so many, or a half, or less, as the list allows. The servers see no other number. */
 const AT_ONCE = 8
 
 /** Prints an answer a line. Resolves to the exit code: 0, something was found; 1, nothing. */
@@ -45,9 +45,21 @@ async function printAll(map: KeyhushMap, keys: readonly string[], { stdin, json 
       process.stdout.write(`${json ? jsonLine(wanted[i]!, value) : line(wanted[i]!, value)}\n`)
     }
   }
-  if (stdin) {
-    for await (const some of several(process.stdin)) print(some, await map.getMany(some, { padTo: AT_ONCE }))
-  } else print(keys, await map.getMany(keys))
+  let padTo = AT_ONCE
+  const printSeveral = async (all: readonly string[]) => {
+    for (let done = 0; done < all.length; ) {
+      const some = all.slice(done, done + padTo)
+      try {
+        print(some, await map.getMany(some, { padTo }))
+        done += padTo
+      } catch (error) {
+        if (!(error instanceof UsageError) || padTo === 1) throw error
+        padTo /= 2 // nothing was sent
+      }
+    }
+  }
+  if (stdin) for await (const some of several(process.stdin)) await printSeveral(some)
+  else print(keys, await map.getMany(keys))
   return found === 0 ? 1 : 0
 }
 
