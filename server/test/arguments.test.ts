@@ -17,7 +17,7 @@ afterAll(() => folder.remove())
 const publishing = (...args: string[]) => ['publish', '--servers', 'https://a.example', '--key', 'none.key', ...args]
 const serve = (...args: string[]) => ['serve', '--port', '0', ...args]
 
-test.each([
+test.each<readonly [name: string, args: string[], message: string | RegExp]>([
   [
     'an origin without a scheme',
     serve('--allow-origin', 'example.com'),
@@ -49,6 +49,23 @@ test.each([
     /--ports: expected 3, one a server, got 2/,
   ],
   ['a replica of a directory', serve('--replica', '--store', 'x'), /--replica: expected --store postgres:/],
+  ...[
+    'password=hunter2',
+    'password=hunter2 host=db',
+    'sslmode=require host=db password=hunter2',
+    'gssencmode=disable password = hunter2',
+    'jdbc:postgresql://h/db?user=u&password=hunter2',
+    ' postgres://u:hunter2@h/db',
+    'pgsql://u:hunter2@h/db',
+    'main=password=hunter2 host=db',
+  ].map(
+    store =>
+      [
+        `what is no folder: ${store}`,
+        serve('--store', store),
+        /^(?!.*hunter2).*expected postgres:\/\/user@host\/database/,
+      ] as const,
+  ),
   ['a password in a URL', serve('--store', 'postgres://a:hunter2@127.0.0.1/b'), /^(?!.*hunter2).*PGPASSFILE/],
   [
     'two datasets without names',

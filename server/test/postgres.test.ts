@@ -220,6 +220,11 @@ describe('a database that is used', () => {
     ['postgres://127.0.0.1/x?sslmode=none', /sslmode/],
     ['postgres://db.example/x?sslrootcert=/none.pem', /sslrootcert, got none that can be read \(ENOENT\)/],
     ['postgres://%zz/x', /expected postgres:/],
+    ['postgres://127.0.0.1/x?user=%zz', /expected postgres:/],
+    ['postgres://127.0.0.1:65536/x', /expected a port from 1 to 65535/],
+    ['postgres://127.0.0.1/x?port=0', /expected a port from 1 to 65535/],
+    ['postgres://127.0.0.1/x?connect_timeout=99999999', /expected connect_timeout to be from 1 to 3600 seconds/],
+    ['postgres://127.0.0.1/x?connect_timeout=0', /expected connect_timeout/],
     ['postgres://127.0.0.1:hunter2/x', /expected postgres:/],
     ['postgres://user:hunter2@hunter2@127.0.0.1/x', /PGPASSFILE/],
     // What was meant to have a password.
@@ -229,6 +234,11 @@ describe('a database that is used', () => {
       'postgres://127.0.0.1:1/hunter2@127.0.0.1/x',
       'postgres://user:1/hunter2@127.0.0.1/x',
       'postgres://hunter2#more@127.0.0.1/x',
+      'postgres://u@127.0.0.1:1/x?dbname=postgres://u:hunter2@h/x',
+      'postgres://127.0.0.1/x?host=u:hunter2@127.0.0.1',
+      'postgres://127.0.0.1/x?host=u:hunter2',
+      'postgres://u%3Ahunter2%40h/x',
+      'postgres://127.0.0.1/u%3Ahunter2%40h',
     ].map(url => [url, /expected postgres:/] as const),
     ['postgres://user@127.0.0.1:1/x', /expected a database that opens, got: .*ECONNREFUSED/],
     ['postgres://user@/x?host=/none', /\(ENOENT\): there is no socket/],
@@ -259,6 +269,7 @@ describe('a database that is used', () => {
       ['postgres://user@%2Fvar%2Frun/db', 'user', '/var/run', 5432, 'db', false],
       ['postgres://%2Fvar%2Frun:5433/db?sslmode=require', undefined, '/var/run', 5433, 'db', false],
       ['postgres://u%40x@db.example/a%20b', 'u@x', 'db.example', 5432, 'a b', true],
+      ['postgres://db.example/x?user=a+b%20c', 'a+b c', 'db.example', 5432, 'x', true],
       ['postgres://db.example/?dbname=x&user=y', 'y', 'db.example', 5432, 'x', true],
       ['postgres://db.example/x?sslmode=prefer', undefined, 'db.example', 5432, 'x', true],
       ['postgres://db.example/x?sslmode=disable', undefined, 'db.example', 5432, 'x', false],
@@ -492,12 +503,8 @@ test('a read-only server, such as a standby that is behind, grants nothing', asy
 })
 
 test('defaults of the database and options in the URL do not change the kind of transaction', async () => {
-  const url = new URL(storeUrl())
-  url.searchParams.set(
-    'options',
-    '-c synchronous_commit=off -c default_transaction_isolation=serializable -c work_mem=5MB',
-  )
-  const { engine } = await opened(url.href)
+  const options = '-c synchronous_commit=off -c default_transaction_isolation=serializable -c work_mem=5MB'
+  const { engine } = await opened(`${storeUrl()}&options=${encodeURIComponent(options)}`)
   const settings = `SELECT current_setting('synchronous_commit') AS commit, current_setting('transaction_isolation') AS isolation, current_setting('work_mem') AS memory`
   expect(await engine.query(settings)).toEqual([{ commit: 'on', isolation: 'read committed', memory: '5MB' }])
 })

@@ -16,6 +16,7 @@ import { describeError } from '../http/plugins/errors.js'
 import { checkNames, createServer } from '../http/server.js'
 import { preparedBytes } from '../one-server/contents.js'
 import { readPublicKey } from '../publisher/files.js'
+import { isConnection } from '../storage/kinds.js'
 import { silenceCommits } from '../storage/lmdb.js'
 import { withProgress } from './progress.js'
 import { ENDS_BY_ITSELF } from './stopping.js'
@@ -92,7 +93,7 @@ export async function serve(options: ServeArguments): Promise<void> {
 async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   const named = (options.dataset ?? []).map(parseMount)
   const stores = (options.store ?? []).map(store => {
-    const { name, dir } = parseMount(store)
+    const { name, dir } = isConnection(store) ? { name: undefined, dir: store } : parseMount(store)
     const at = named.findIndex(dataset => dataset.name === name)
     return { name, dir, source: at === -1 ? undefined : named.splice(at, 1)[0]!.dir }
   })

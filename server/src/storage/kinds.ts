@@ -21,8 +21,7 @@ export const STORAGE_KINDS: Readonly<Record<string, StorageKind>> = {
     name: 'PostgreSQL',
     form: 'postgres://…',
     isShared: true,
-    // The second is libpq's other form, which is refused in words: it names no folder.
-    isNamedBy: store => /^postgres(ql)?:|^\s*(host|hostaddr|port|dbname|user|service)\s*=/i.test(store),
+    isNamedBy: isConnection,
     open: async (store, role) => (await import('./postgres.js')).openPostgres(store, { role }),
   },
   lmdb: {
@@ -32,6 +31,15 @@ export const STORAGE_KINDS: Readonly<Record<string, StorageKind>> = {
     isNamedBy: () => true,
     open: async store => (await import('./lmdb.js')).openLmdb(store),
   },
+}
+
+/** A URL of any scheme, or libpq's other form: one of its usual words with a value, or several of any. */
+const CONNECTION =
+  /^\s*(?:[a-z][a-z0-9+.-]+:)+\/\/|^\s*postgres(?:ql)?:|^\s*(?:host|hostaddr|port|dbname|user|service|pass\w*|ssl\w*)\s*=|^\s*\w+\s*=.*\s\w+\s*=/is
+
+/** Whether a text is meant as a connection. What PostgreSQL does not take is refused in words: as a folder's name it would show a password. */
+export function isConnection(store: string): boolean {
+  return CONNECTION.test(store)
 }
 
 export function storageKind(store: string): StorageKind {

@@ -1,13 +1,16 @@
 // Where a PostgreSQL store is: a connection URI as libpq reads it, and what `pg` takes for it. What `pg` would ignore is refused.
 
 import { readFileSync } from 'node:fs'
+import { isIPv6 } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
 import type { PoolConfig } from 'pg'
 import { DatasetError } from '../base/errors.js'
 
 const DEFAULT_SCHEMA = 'keyhush'
 const DEFAULT_PORT = '5432'
+const MOST_PORT = 65_535
 const CONNECT_SECONDS = 5
+const MOST_CONNECT_SECONDS = 3600
 
 export interface Place {
   readonly config: PoolConfig
@@ -31,7 +34,7 @@ const MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-ful
 export function placeOf(text: string): Place {
   const [, credentials = '', hosts, path = '', query = ''] = FORM.exec(text) ?? refuseText()
   const [user = '', password] = credentials.split(':', 2)
-  const given = Object.fromEntries(new URLSearchParams(query))
+  const given = parametersOf(query)
   const { schema = DEFAULT_SCHEMA } = given
   // As in libpq, a parameter comes before the same thing elsewhere.
   const [, address, name = '', ownPort] = hosts!.includes(',') ? ['', undefined, hosts!] : hostAndPort(hosts!)
@@ -41,7 +44,12 @@ export function placeOf(text: string): Place {
   if (`${host}${port}`.includes(',')) {
     throw new DatasetError('--store', 'expected one host, got several; name the primary, or an address that follows it')
   }
+  // What has a password in it, misplaced, would be in messages.
+  const isHost = host.includes(':') ? isIPv6(host) : host.startsWith('/') || !host.includes('/')
+  if (!isHost || /[@=?#]/.test(host) || /[@:/=?#]/.test(database)) refuseText()
   if (!/^\d{1,5}$/.test(port)) refuseText()
+  if (Number(port) < 1 || Number(port) > MOST_PORT)
+    throw new DatasetError('--store', `expected a port from 1 to ${MOST_PORT}, got another; give the database's`)
   const location = locationOf(host, port, database, schema)
   const refuse = (reason: string): never => {
     throw new DatasetError(location, reason)
@@ -57,15 +65,24 @@ export function placeOf(text: string): Place {
     const named = /^[a-z_]{1,40}$/.test(unknown) ? unknown : 'another'
     refuse(`expected parameters among ${PARAMETERS.join(', ')}, got ${named}; remove it`)
   }
+  const seconds = given['connect_timeout'] ?? `${CONNECT_SECONDS}`
+  if (!/^\d{1,4}$/.test(seconds) || Number(seconds) < 1 || Number(seconds) > MOST_CONNECT_SECONDS)
+    refuse(`expected connect_timeout to be from 1 to ${MOST_CONNECT_SECONDS} seconds, got another; choose one`)
   const config: PoolConfig = {
     ...{ host, port: Number(port) },
     ...definedOnly({ database, user: given['user'] || decoded(user), application_name: given['application_name'] }),
     ...(given['sslnegotiation'] === 'direct' && { sslnegotiation: 'direct' }),
     options: given['options'] ?? '',
     ssl: tlsOf(host, given, refuse),
-    connectionTimeoutMillis: 1000 * (Number(given['connect_timeout']) || CONNECT_SECONDS),
+    connectionTimeoutMillis: 1000 * Number(seconds),
   }
   return { config, schema, location }
+}
+
+/** As libpq reads them: `+` is no space. */
+function parametersOf(query: string): Given {
+  const pairs = query.split('&').filter(pair => pair !== '')
+  return Object.fromEntries(pairs.map(pair => /^([^=]*)=?(.*)$/.exec(pair)!.slice(1).map(decoded)))
 }
 
 function hostAndPort(text: string): RegExpExecArray {
