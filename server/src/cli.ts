@@ -221,6 +221,10 @@ program
     'instead of servers: folder to write for a static host, with --store (docs/operations/static.md)',
   )
   .option(
+    '--url <url>',
+    'with --folder: where your host serves it; nothing is published if that is further than your own copy',
+  )
+  .option(
     '--store <dir>',
     'one server, or a folder: directory of your own copy, which checks what the server makes of a batch',
   )

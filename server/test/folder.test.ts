@@ -3,7 +3,7 @@
 
 import { execFileSync } from 'node:child_process'
 import * as fs from 'node:fs/promises'
-import { cp, mkdir, readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { open } from '@keyhush/client'
@@ -111,7 +111,7 @@ test('the folder has all that a client needs; a batch makes the next epoch, and 
   const headers = (await www('_headers')).toString()
   expect(headers).toContain('/*\n  Access-Control-Allow-Origin: *\n')
   expect(headers).toMatch(/\/v1\/blobs\/\*\n.*\n {2}Cache-Control: .*immutable\n/)
-  expect((await readdir(path('www'))).sort()).toEqual(['.nojekyll', '404.html', '_headers', 'v1'])
+  expect((await readdir(path('www'))).sort()).toEqual(['.nojekyll', '.unneeded', '404.html', '_headers', 'v1'])
 
   const before = await contentsOf(path('www'))
   expect((await publish(edit('x'), ...WEEK)).stdout).toContain('(published before)')
@@ -305,6 +305,52 @@ test('the same list in other bytes changes nothing; keys in two normal forms of 
   expect([await value('caf\u00e9'), await value('cafe\u0301')]).toEqual(['one', 'two'])
 })
 
+test('an epoch is signed once: a copy that was restored is held to what the host serves, to the folder and to the record', async () => {
+  const { publish, begun, path, www, publicKey, value } = await rig()
+  expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0 })
+  for (const name of ['own', 'key.record']) await cp(path(name), path(`backup/${name}`), { recursive: true })
+  expect(await publish(edit('after the backup'), ...WEEK)).toMatchObject({ code: 0 })
+  host.files = filesIn(path('www'))
+  const restored = ['--store', path('backup/own'), '--record', path('backup/key.record'), '--folder', path('anew')]
+  const url = ['--url', host.url]
+  await expectRefused(publish(edit('z'), ...WEEK, ...restored, ...url), 'got epoch 3. Nothing was published', 4)
+  expect(await readdir(path('.'))).not.toContain('anew')
+  // As the page says: from an export, with its hash, which a record from a backup does not have.
+  const exporting = ['--server', host.url, '--publisher-key', toHex(publicKey), '--out', path('exported')]
+  const exported = await keyhush('export', ...exporting)
+  const trusted = /manifest hash: (\w{64})/.exec(exported.stdout)![1]!
+  const again = ['--record', path('backup/key.record'), '--folder', path('from export'), ...url]
+  const from = ['--store', path('from export own'), '--dataset', path('exported'), '--trust-base', trusted]
+  expect(await publish(edit('on'), ...WEEK, ...again, ...from)).toMatchObject({ code: 0, stderr: '' })
+  expect(await value('one', path('from export'))).toBe('on')
+  host.files = filesIn(path('www'))
+  expect(await publish(edit('on'), ...WEEK, ...url)).toMatchObject({ code: 0 })
+  expect(decodeManifest(await www('v1/manifest')).epoch).toBe(4)
+  await expectRefused(keyhush('publish', '--key', path('key'), '--servers', host.url, ...url), 'expected --folder too')
+
+  // Two copies, and one record: of two runs at once one signs.
+  await cp(path('own'), path('second'), { recursive: true })
+  await cp(path('key.record'), path('before'), { recursive: true })
+  expect(await publish(edit('first'), ...WEEK)).toMatchObject({ code: 0 })
+  const second = ['--store', path('second'), '--folder', path('anew')]
+  expect(await publish(edit('second'), ...WEEK, ...second, '--record', path('before'))).toMatchObject({ code: 0 })
+  await rm(path('anew'), { recursive: true })
+  await expectRefused(publish(undefined, ...second), 'of your record', 4)
+  expect(await readdir(path('.'))).not.toContain('anew')
+
+  // A generation that was built for an epoch which a batch has made since.
+  await writeFile(path('list.csv'), KEYED)
+  const build = ['build', path('list.csv'), '--out', path('next'), '--succeeds', path('www/v1/manifest')]
+  expect(await keyhush(...build)).toMatchObject({ code: 0 })
+  expect(await publish(edit('meanwhile'), ...WEEK)).toMatchObject({ code: 0 })
+  const before = await contentsOf(path('www'))
+  const hash = toHex(blake3(await readFile(path('next/manifest.bin'))))
+  const third = ['--store', path('third'), '--dataset', path('next'), '--trust-base', hash, ...WEEK]
+  await expectRefused(publish(undefined, ...third), 'expected epoch 6 of your own copy, got another', 4)
+  await expectRefused(publish(undefined, ...third, '--folder', path('anew')), 'of your record', 4)
+  expect(await contentsOf(path('www'))).toEqual(before)
+})
+
 test('a new file of the list each night: its changes, or a later expiry; a dry run writes nothing', async () => {
   const { publish, begun, path, www, value } = await rig()
   expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0 })
@@ -352,7 +398,15 @@ test('a value that has no room: the line that it names builds the next generatio
   expect(await value('one')).toBe(long)
 })
 
-test('lists stay as long as their manifests; other blobs for two epochs, and a day', async () => {
+/** Lets hours pass since blobs of a folder ceased to be needed. */
+async function passHours(folder: string, hours: number): Promise<void> {
+  const note = join(folder, '.unneeded')
+  const entries = Object.entries(JSON.parse(await readFile(note, 'utf8')) as Record<string, number>)
+  const earlier = entries.map(([name, since]) => [name, since - hours * 3600 * 1000])
+  await writeFile(note, JSON.stringify(Object.fromEntries(earlier)))
+}
+
+test('lists stay as long as their manifests; other blobs for two epochs, and a day, however often it runs and however old files are', async () => {
   const { publish, begun, path, www } = await rig()
   const blobs = async () => new Set(await readdir(path('www/v1/blobs')))
   const of = async () => {
@@ -360,42 +414,55 @@ test('lists stay as long as their manifests; other blobs for two epochs, and a d
     const hashes = Array.from({ length: partitions }, (_, q) => toHex(contentHashes.subarray(32 * q, 32 * (q + 1))))
     return { partitions: hashes, list: updateListBytes > 0 ? [toHex(updateListHash)] : [] }
   }
-  expect(await publish(edit('0'), ...begun, ...WEEK)).toMatchObject({ code: 0 })
-  const epochs = [await of()]
-  const old = new Date(Date.now() - 25 * 3600 * 1000)
-  const age = async (names: readonly string[]) => {
-    for (const name of names) await utimes(path(`www/v1/blobs/${name}`), old, old)
-  }
-  await age(epochs[0]!.partitions)
-  for (const value of ['1', '2', '3']) {
-    expect(await publish(edit(value), ...WEEK)).toMatchObject({ code: 0 })
+  const epochs: Awaited<ReturnType<typeof of>>[] = []
+  const run = async (value: string, ...args: string[]) => {
+    expect(await publish(edit(value), ...args, ...WEEK)).toMatchObject({ code: 0 })
     epochs.push(await of())
+    // As of a folder that was copied.
+    for (const [i, name] of [...(await blobs())].entries()) {
+      const time = new Date(Date.now() - (i % 2) * 10 * 86_400_000)
+      await utimes(path(`www/v1/blobs/${name}`), time, time)
+    }
   }
+  await run('0', ...begun)
+  for (const value of ['1', '2', '3']) await run(value)
   const later = epochs.slice(2).flatMap(({ partitions }) => partitions)
   const [gone = '', ...others] = epochs[0]!.partitions.filter(name => !later.includes(name))
   expect(others).toEqual([])
-  // No epoch needs it any more; but until a moment ago one did, however old the file is.
-  expect(await blobs()).toContain(gone)
-  expect(Date.now() - (await stat(path(`www/v1/blobs/${gone}`))).mtimeMs).toBeLessThan(3600 * 1000)
   const all = [...(await blobs())]
+  expect(all).toContain(gone)
   expect(await publish(undefined)).toMatchObject({ code: 0 })
   expect([...(await blobs())]).toEqual(all)
 
-  // A day later.
-  await utimes(path('www/v1/manifest'), new Date(old.getTime() - 1000), new Date(old.getTime() - 1000))
+  for (const passed of [10, 20, 30]) {
+    await passHours(path('www'), 10)
+    await run(`${passed} hours`)
+    expect([passed, (await blobs()).has(gone)]).toEqual([passed, passed < 24])
+  }
   const lists = epochs.flatMap(({ list }) => list)
-  await age([gone, ...lists])
-  expect(await publish(undefined)).toMatchObject({ code: 0 })
-  expect(await blobs()).not.toContain(gone)
-  expect(lists).toHaveLength(4)
-  for (const name of [...lists, ...later]) expect(await blobs()).toContain(name)
+  expect(lists).toHaveLength(7)
+  for (const name of [...lists, ...epochs.slice(-2).flatMap(({ partitions }) => partitions)])
+    expect(await blobs()).toContain(name)
+
+  // Without its note, or with that of a clock that was ahead, the day begins anew.
+  const unneeded = async () => JSON.parse((await www('.unneeded')).toString()) as Record<string, number>
+  const names = Object.keys(await unneeded())
+  expect(names.length).toBeGreaterThan(0)
+  const ahead = JSON.stringify(Object.fromEntries(names.map(name => [name, 2 * Date.now()])))
+  for (const note of ['{', 'null', ahead]) {
+    await passHours(path('www'), 100)
+    await writeFile(path('www/.unneeded'), note)
+    expect(await publish(undefined)).toMatchObject({ code: 0 })
+    expect(Object.keys(await unneeded())).toEqual(names)
+    expect(Math.max(...Object.values(await unneeded()))).toBeLessThanOrEqual(Date.now())
+  }
 })
 
 /** A disk that is full, or gone, from its nth operation on. */
 function failingDisk(last: number): { readonly disk: Disk; readonly operations: () => number } {
   let operations = 0
-  const { mkdir, open, rename, utimes, rm } = fs
-  const counted = Object.entries({ mkdir, open, rename, utimes, rm }).map(([name, work]) => [
+  const { mkdir, open, rename, rm } = fs
+  const counted = Object.entries({ mkdir, open, rename, rm }).map(([name, work]) => [
     name,
     async (...given: unknown[]) => {
       if (operations++ >= last) throw new Error('killed')
@@ -416,8 +483,7 @@ test('killed at any step, it leaves a folder that opens; the next run makes it w
     expect(await publish(operations, ...(each === '0' ? begun : []), ...WEEK)).toMatchObject({ code: 0 })
   }
   await cp(path('www'), path('before'), { recursive: true })
-  const old = new Date(Date.now() - 25 * 3600 * 1000)
-  for (const name of await readdir(path('before/v1/blobs'))) await utimes(path(`before/v1/blobs/${name}`), old, old)
+  await passHours(path('before'), 25)
   expect(await publish([...edit('2'), { op: 'add', key: 'five', value: '5' }], ...WEEK)).toMatchObject({ code: 0 })
   const after = await contentsOf(path('www'))
   const copy = await own()
@@ -441,7 +507,8 @@ test('killed at any step, it leaves a folder that opens; the next run makes it w
       }
       await writeFolder(folder, copy)
       const files = await contentsOf(folder)
-      for (const [name, bytes] of after) if (!name.startsWith('/v1/blobs/')) expect(files.get(name)).toEqual(bytes)
+      for (const [name, bytes] of after)
+        if (!/^\/(v1\/blobs|\.unneeded)/.test(name)) expect(files.get(name)).toEqual(bytes)
       expect([...files.keys()].filter(name => name.endsWith('.new'))).toEqual([])
       expect(await value('five', folder)).toBe('5')
     }

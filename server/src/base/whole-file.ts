@@ -5,7 +5,7 @@ import * as fs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 /** What writes; tests make it fail. */
-export type Disk = Pick<typeof fs, 'mkdir' | 'open' | 'rename' | 'utimes' | 'rm'>
+export type Disk = Pick<typeof fs, 'mkdir' | 'open' | 'rename' | 'rm'>
 
 /** The name of a file that is not whole yet. */
 export const LEFT_BY_A_CRASH = /^[0-9a-f-]{36}\.new$/

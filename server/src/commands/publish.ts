@@ -7,7 +7,7 @@ import { readLines } from '../dataset/ingest/lines.js'
 import { createServer } from '../http/server.js'
 import { RENEWAL } from '../publisher/batches.js'
 import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publisher/files.js'
-import { checkFolder, writeFolder } from '../publisher/folder.js'
+import { checkFolder, checkHost, writeFolder } from '../publisher/folder.js'
 import { type PublishOptions, type PublishSummary, publish as publishBatch, type Step } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
 import { storageKind } from '../storage/kinds.js'
@@ -19,6 +19,7 @@ import { openStore } from './store.js'
 export interface PublishArguments extends ListArguments {
   readonly servers?: string
   readonly folder?: string
+  readonly url?: string
   readonly store?: string
   readonly dataset?: string
   readonly key: readonly [string, ...string[]]
@@ -84,6 +85,7 @@ export async function publish(file: string | undefined, options: PublishArgument
       const expires = changes ? validDays : copy.newest.manifest.expires
       if (options.expiry && !expires) throw new PublishError(NO_EXPIRY)
       await checkFolder(folder, copy, files)
+      if (options.url !== undefined) await checkHost(options.url, copy)
       const signed = await copy.signaturesOf(copy.newest.manifest.epoch)
       if (signed.length > 0 && !signed.some(of => keys.some(({ publicKey }) => toHex(publicKey) === of.publicKey))) {
         process.stderr.write(
@@ -131,11 +133,13 @@ async function readBatch(file: string): Promise<Uint8Array> {
 }
 
 /** None: a folder takes their place. */
-function serversOf({ servers, folder }: PublishArguments): readonly string[] {
+function serversOf({ servers, folder, url }: PublishArguments): readonly string[] {
   if ((servers === undefined) === (folder === undefined)) {
     const came = servers === undefined ? 'none' : 'both'
     throw new PublishError(`--servers, --folder: expected one of them, got ${came}; see --help`)
   }
+  if (url !== undefined && folder === undefined)
+    throw new PublishError('--url: expected --folder too, got none; give the folder, or leave --url out')
   return servers?.split(',').map(url => url.trim()) ?? []
 }
 

@@ -22,6 +22,7 @@ import { type Disk, LEFT_BY_A_CRASH, writeWhole } from '../base/whole-file.js'
 import { CHAIN_BYTES, CHAIN_MANIFESTS } from '../database/history.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import { blobsOf } from '../dataset/directory.js'
+import { PublishedServer } from './server.js'
 
 /** The publisher's own copy. */
 type Copy = Pick<
@@ -33,7 +34,9 @@ const [MANIFEST, BLOBS] = [join('v1', 'manifest'), join('v1', 'blobs')]
 const BLOB = /^[0-9a-f]{64}$/
 /** a file's mode: a host may be another user */
 const FOR_ALL = 0o644
-/** How long a blob stays that no epoch needs any more: for downloads under way. */
+/** The publisher's note: the blobs that no epoch needs any more, with the time since when. A copied folder has other times of files. */
+const UNNEEDED = '.unneeded'
+/** How long such a blob stays: for downloads under way. */
 const KEPT_MILLISECONDS = 24 * 60 * 60 * 1000
 /** A clock may be so much behind that of who wrote the folder before. */
 const BEHIND_MILLISECONDS = 60 * 60 * 1000
@@ -75,22 +78,32 @@ export async function checkFolder(folder: string, copy: Copy, secrets: readonly 
     )
   }
   const bytes = await inFolder(folder, () => fs.readFile(join(folder, MANIFEST)).catch(missing))
-  const there = bytes && readable(bytes)
-  if (bytes === undefined || there === undefined) return
+  const manifest = bytes && readable(bytes)
+  if (bytes !== undefined && manifest !== undefined) await checkBehind(folder, { manifest, bytes }, copy)
+}
+
+/** Throws PublishError if what a host serves has another database, or is further than the copy: that was restored from a backup. */
+export async function checkHost(url: string, copy: Copy): Promise<void> {
+  const host = new PublishedServer(url)
+  await checkBehind(host.name, await host.newest(), copy)
+}
+
+async function checkBehind(place: string, { manifest, bytes }: KnownManifest, copy: Copy): Promise<void> {
   const { newest } = copy
-  if (!equalBytes(there.databaseId, copy.databaseId))
-    throw new PublishError(`${folder}: expected this database, got another one; name another folder`)
-  if (there.epoch > newest.manifest.epoch) {
+  if (!equalBytes(manifest.databaseId, copy.databaseId))
+    throw new PublishError(`${place}: expected this database, got another one; name another place`)
+  if (manifest.epoch > newest.manifest.epoch) {
     throw new PublishError(
-      `${folder}: expected epoch ${newest.manifest.epoch} at most, where your own copy is, got epoch ${there.epoch}. Nothing was ` +
+      `${place}: expected epoch ${newest.manifest.epoch} at most, where your own copy is, got epoch ${manifest.epoch}. Nothing was ` +
         'published. Give the --store that wrote it; or begin a new one from `keyhush export` of what your host serves',
       4,
     )
   }
-  const own = await copy.manifestOf(there.generation, there.epoch)
+  const { epoch, generation } = manifest
+  const own = epoch === newest.manifest.epoch ? newest.manifestBytes : await copy.manifestOf(generation, epoch)
   if (own === undefined || equalBytes(own, bytes)) return
   throw new PublishError(
-    `${folder}: expected epoch ${there.epoch} of your own copy, got another manifest. Nothing was published. Find out who wrote it`,
+    `${place}: expected epoch ${manifest.epoch} of your own copy, got another manifest. Nothing was published. Find out who wrote it`,
     4,
   )
 }
@@ -100,7 +113,6 @@ export async function writeFolder(folder: string, copy: Copy, disk: Disk = fs): 
   await inFolder(folder, async () => {
     const chain = await chainOf(copy)
     const wanted = blobsIn(copy, chain)
-    const before = await fs.stat(join(folder, MANIFEST)).catch(missing)
     const put = async (name: string, content: Uint8Array | string) => {
       const [path, bytes] = [join(folder, name), Buffer.from(content)]
       if (!(await fs.readFile(path).catch(missing))?.equals(bytes)) await writeWhole(path, bytes, FOR_ALL, disk)
@@ -115,23 +127,38 @@ export async function writeFolder(folder: string, copy: Copy, disk: Disk = fs): 
     await put(join('v1', 'info'), JSON.stringify(await infoOf(copy, chain)))
     await put(MANIFEST, manifestBytes)
     await put(join('v1', 'events'), encodeEvent(manifest))
-    await tidy(folder, wanted, before?.mtimeMs ?? 0, disk)
+    await put(UNNEEDED, JSON.stringify(await tidy(folder, wanted, disk)))
   })
 }
 
-/** Removes what no epoch has needed for KEPT_MILLISECONDS. `before`: when the manifest before was written. */
-async function tidy(folder: string, wanted: ReadonlySet<string>, before: number, disk: Disk): Promise<void> {
-  const now = Date.now()
+/** Removes what no epoch has needed for KEPT_MILLISECONDS. Resolves to what UNNEEDED has to say of the others. */
+async function tidy(
+  folder: string,
+  wanted: ReadonlySet<string>,
+  disk: Disk,
+): Promise<Readonly<Record<string, number>>> {
+  const [now, noted] = [Date.now(), await notedIn(folder)]
+  const unneeded: Record<string, number> = {}
   for (const part of ['', 'v1', BLOBS]) {
     for (const name of await fs.readdir(join(folder, part))) {
       const path = join(folder, part, name)
       if (LEFT_BY_A_CRASH.test(name)) await disk.rm(path)
       if (part !== BLOBS || wanted.has(name) || !BLOB.test(name)) continue
-      const { mtimeMs } = await fs.stat(path)
-      if (mtimeMs <= before)
-        await disk.utimes(path, now / 1000, now / 1000) // needed until now
-      else if (mtimeMs < now - KEPT_MILLISECONDS) await disk.rm(path)
+      const since = Math.min(noted[name] ?? now, now) // a clock may have been ahead
+      if (since < now - KEPT_MILLISECONDS) await disk.rm(path)
+      else unneeded[name] = since
     }
+  }
+  return unneeded
+}
+
+/** Without a readable note the day begins anew. */
+async function notedIn(folder: string): Promise<Readonly<Record<string, number>>> {
+  const text = await fs.readFile(join(folder, UNNEEDED), 'utf8').catch(missing)
+  try {
+    return JSON.parse(text ?? '{}') ?? {}
+  } catch {
+    return {}
   }
 }
 

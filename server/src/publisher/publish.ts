@@ -222,7 +222,7 @@ class Publication implements Record<Step, () => Promise<void>> {
           diverged(`one batch made the manifests ${this.#hash(next.bytes)} and ${manifest}`)
         }
       }
-      await this.#record.addManifest({ ...this.#recorded(next), batch: this.#hash(body) })
+      await this.#recordManifest(next, this.#hash(body))
     }
   }
 
@@ -239,7 +239,7 @@ class Publication implements Record<Step, () => Promise<void>> {
       const why = 'a public hint for lookups with one server must be made from your own copy before you sign it'
       throw new PublishError(`--store: expected it, got none: ${why}; publish at one server, with --store`)
     }
-    await this.#record.addManifest({ ...this.#recorded(this.#tip), batch: this.#tipBatch })
+    await this.#recordManifest(this.#tip, this.#tipBatch)
     if (this.#wanted !== undefined) this.#checkExpiry(this.#wanted, isHinted)
   }
 
@@ -313,7 +313,7 @@ class Publication implements Record<Step, () => Promise<void>> {
     if (toHex(first.manifest.previousManifest) !== this.#hash(this.#tip.bytes)) {
       diverged(`epoch ${epoch} does not name the one before`)
     }
-    await this.#record.addManifest({ ...this.#recorded(first), batch })
+    await this.#recordManifest(first, batch)
     this.#tip = first
     this.#sent = undefined
     this.#wanted = undefined
@@ -521,6 +521,21 @@ class Publication implements Record<Step, () => Promise<void>> {
     await this.confirm()
     await this.sign()
     this.#began = true
+  }
+
+  /** Nothing is signed before. Throws if the record has another manifest of the epoch: the publisher may have signed that. */
+  async #recordManifest(known: KnownManifest, batch: string | undefined): Promise<void> {
+    const recorded = this.#recorded(known)
+    const other = await this.#record.otherThan(recorded)
+    if (other !== undefined) {
+      const { epoch, hash } = recorded
+      throw new PublishError(
+        `epoch ${epoch}: expected the manifest of your record (${this.#record.place}), ${other}, got ${hash}: another run published ` +
+          'that, from another copy. Nothing was signed. Begin a new --store from `keyhush export` of what clients get',
+        4,
+      )
+    }
+    await this.#record.addManifest({ ...recorded, batch })
   }
 
   async #recordBatch(body: Uint8Array): Promise<void> {

@@ -62,15 +62,8 @@ export class PublisherRecord {
    * const record = await PublisherRecord.open('publisher.key.record')
    */
   static async open(folder: string): Promise<PublisherRecord> {
-    const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return []
-      if (error.code !== 'ENOTDIR') throw error
-      throw new PublishError(
-        `${folder}: expected a publisher's record, which is a folder, got a file; name yours with --record`,
-      )
-    })
     const record = new PublisherRecord(folder)
-    for (const name of names) if (!LEFT_BY_A_CRASH.test(name)) record.#note(name)
+    await record.#read()
     return record
   }
 
@@ -113,6 +106,13 @@ export class PublisherRecord {
     return kinds.some(kind => kind === 'generation' || kind === 'renew')
   }
 
+  /** The manifest (hash) of this epoch that a batch made, if not this one, also by a run beside this one; undefined: none. */
+  async otherThan({ databaseId, epoch, hash }: RecordedManifest): Promise<string | undefined> {
+    await this.#read()
+    const made = this.#manifests(databaseId).filter(each => each.epoch === epoch && each.digest !== '')
+    return made.some(each => each.hash === hash) ? undefined : made[0]?.hash
+  }
+
   /** Resolves when it is on disk. */
   async addManifest({ databaseId, epoch, hash, batch = '' }: RecordedManifest): Promise<void> {
     if (batch === '' && this.hasManifest(databaseId, hash)) return
@@ -122,6 +122,24 @@ export class PublisherRecord {
   /** Resolves when it is on disk. `body` is the batch as it is sent. */
   async addBatch({ databaseId, epoch, hash, does, digest }: RecordedBatch, body: Uint8Array): Promise<void> {
     await this.#add([databaseId, hexOf(epoch), hash, does, digest].join('-'), body)
+  }
+
+  /** Notes the files that it does not know yet. */
+  async #read(): Promise<void> {
+    const folder = this.#folder
+    const names =
+      folder === undefined
+        ? []
+        : await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+            if (error.code === 'ENOENT') return []
+            if (error.code !== 'ENOTDIR') throw error
+            throw new PublishError(
+              `${folder}: expected a publisher's record, which is a folder, got a file; name yours with --record`,
+            )
+          })
+    for (const name of names) {
+      if (!LEFT_BY_A_CRASH.test(name) && !this.#entries.some(entry => entry.name === name)) this.#note(name)
+    }
   }
 
   #manifests(databaseId: string): readonly RecordFile[] {
