@@ -12,4 +12,7 @@ process.stdout.on('error', error => {
   process.exit(2)
 })
 
+// A server runs on without a reader of its log, or room for it.
+process.stderr.on('error', () => {})
+
 process.exitCode = await run(process.argv.slice(2))

@@ -371,6 +371,11 @@ function workers(text: string): number | false {
 /** Origins as browsers send them: another form would never match. */
 function origins(text: string, before: string[] = []): string[] {
   if (text !== '*' && text !== 'localhost' && originOf(text) !== text) {
+    if (text === 'null') {
+      throw new InvalidArgumentError(
+        'It must be an origin, and file:// pages have none; allow *, or give the pages a scheme of their own (app://name).',
+      )
+    }
     const like = originOf(text) ?? originOf(`https://${text}`)
     throw new InvalidArgumentError(
       `It must be an origin, scheme://host or scheme://host:port, without a path${like === undefined ? '' : `; perhaps ${like}`}; or *, or localhost.`,

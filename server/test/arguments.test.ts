@@ -38,7 +38,7 @@ test.each<readonly [name: string, args: string[], message: string | RegExp]>([
   [
     'one of several origins',
     serve('--allow-origin', 'https://example.com', 'null'),
-    /'null' is invalid.*scheme:\/\/host/,
+    /'null' is invalid.*file:\/\/ pages have none; allow \*, or .*app:\/\/name/,
   ],
   ['origins of dev', ['dev', 'animals.csv', '--allow-origin', 'localhost:5173'], /scheme:\/\/host.*or localhost/],
   ['one port for two', ['dev', 'animals.csv', '--ports', '8801'], /a port for each server.*8801,8802/],

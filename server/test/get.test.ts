@@ -1,10 +1,12 @@
 // `keyhush get`: an answer a line on stdout, grep's exit status, and one size of request however many keys --stdin brings.
 
+import { rm } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { startServers, type TestServers } from '@keyhush/server/testing'
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { startPair } from '../../tests/support/servers.js'
 import { keyhush, type Outcome } from './command.js'
+import { dataFile, freePort } from './helpers.js'
 
 /** a line of its own, escapes of both kinds, an end of a line in Unicode, a reversed direction, an invisible character of two units */
 const FORGED = 'nest\n"auk" found "egg"\r\x1b[2J\x9b2J\x7f\u2028\u202e\u{e0001}'
@@ -155,4 +157,26 @@ test.each([
   expect([code, stdout]).toEqual([2, ''])
   expect(stderr).toMatch(message)
   expect(stderr).not.toContain('otter')
+})
+
+test('where no server answers, it and `publish` say why, in words for a terminal, and name a proxy that Node does not use', async () => {
+  const away = [await freePort(), await freePort()].map(port => `http://127.0.0.1:${port}`).join()
+  for (const name of ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy']) vi.stubEnv(name, undefined)
+  onTestFinished(() => void vi.unstubAllEnvs())
+  const [key, batch] = [await dataFile('key', ''), await dataFile('batch.jsonl', '')]
+  await rm(key)
+  expect((await keyhush('keygen', '--out', key)).code).toBe(0)
+  const said = async () => {
+    const asked = await keyhush('get', '--servers', away, 'otter')
+    const published = await keyhush('publish', batch, '--servers', away, '--key', key)
+    return [asked, published].map(({ stderr }) => stderr)
+  }
+  for (const text of await said()) {
+    expect(text).toMatch(/ECONNREFUSED/)
+    expect(text).not.toMatch(/PROXY|CORS|policy/)
+  }
+  vi.stubEnv('https_proxy', 'http://127.0.0.1:1')
+  for (const text of await said()) expect(text).toMatch(/the proxy in https_proxy: set NODE_USE_ENV_PROXY=1/)
+  vi.stubEnv('NODE_USE_ENV_PROXY', '1')
+  for (const text of await said()) expect(text).not.toMatch(/PROXY/)
 })

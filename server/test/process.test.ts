@@ -206,6 +206,35 @@ describe('keyhush serve', () => {
     agent.destroy()
   })
 
+  test.each([
+    ['nobody reads its log any more', (args: string[]) => serving(process.execPath, args)],
+    [
+      'its log has no room',
+      (args: string[]) => serving('sh', ['-c', 'exec "$0" "$@" 2> /dev/full', process.execPath, ...args]),
+    ],
+  ])('answers, drains and ends with 0 when %s', NEEDS_LINUX, async (_when, begun) => {
+    const dataset = ['--dataset', await builtDirectory('a.txt', 'alpha\n')]
+    const line = [command, 'serve', '--port', '0', '--drain-seconds', '1', '--log-level', 'debug', ...dataset]
+    const { child, finished, url } = await begun(line)
+    child.stderr.destroy()
+    const query = queryAt(await manifestOf(url), 0)
+    child.kill('SIGTERM')
+    await expect.poll(async () => (await fetch(`${url}/readyz`)).status, { interval: 1 }).toBe(503)
+    expect((await post(url, query)).length).toBeGreaterThan(0)
+    expect((await finished).code).toBe(0)
+  })
+
+  test('says in words that a store needs Node, where the package that locks it would end the process', async () => {
+    const deno = { NODE_OPTIONS: '--import=data:text/javascript,globalThis.Deno={}' }
+    const store = join(await temporaryDirectory(), 'store')
+    const { code, stderr } = await started(process.execPath, [command, 'serve', '--port', '0', '--store', store], deno)
+      .finished
+    expect([code, stderr]).toEqual([
+      1,
+      `keyhush: ${store}: expected Node, which can lock a store, got Deno; run it in Node\n`,
+    ])
+  })
+
   test('stops when told so while it is still loading, whenever that is', async () => {
     const dataset = await builtDirectory('a.txt', Array.from({ length: 50_000 }, (_, i) => `${i}\n`).join(''))
     for (const delay of [100, 300, 500, 700, 900]) {
@@ -283,6 +312,17 @@ describe('keyhush build', () => {
       /^records: 2 keyed\nvalues: up to 2 bytes\nlayout: 16 partitions of 2 records of 20 bytes, 2 a block\n/,
     )
     expect(stdout).toMatch(/^database id: [0-9a-f]{32}\nmanifest hash: [0-9a-f]{64}\n$/m)
+  })
+
+  test("writes to disk under Yarn's Plug'n'Play, whose file handles have no sync()", async () => {
+    const dir = await temporaryDirectory()
+    const key = join(dir, 'key')
+    const data = await dataFile('a.csv', 'key,value\nalpha,1\n')
+    const yarn = { NODE_OPTIONS: `--import=${new URL('../../tests/support/plug-and-play.mjs', import.meta.url)}` }
+    const run = (...args: string[]) => started(process.execPath, [command, ...args], yarn).finished
+    expect(await run('keygen', '--out', key)).toMatchObject({ code: 0 })
+    const build = ['build', data, '--out', join(dir, 'out'), '--record', `${key}.record`]
+    expect(await run(...build)).toMatchObject({ code: 0, stderr: '' })
   })
 
   test('says in one line what is wrong with a file, exits 1, and leaves nothing', async () => {

@@ -12,13 +12,13 @@ const figureIn = async (path: string, figure: RegExp) =>
   Number(figure.exec(await readFile(new URL(path, ROOT), 'utf8'))![1])
 
 /** For an app that looks up instantly and keeps no state. */
-const INSTANT_BYTES = 70_900
+const INSTANT_BYTES = 71_200
 /** of it, before there is a map */
 const AT_ONCE_BYTES = 35_300
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
 const KEEPING_BYTES = 176_500
 
-test('an app that looks up instantly ships at most 70.9 kB of brotli; code for states and for signatures is loaded on demand', async () => {
+test('an app that looks up instantly ships at most 71.2 kB of brotli; code for states and for signatures is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
   const bytes = { atOnce: bytesOf(parts.atOnce), instant: bytesOf(parts.instant), keeping: bytesOf(parts.keeping) }
   console.log('brotli, bytes:', { ...bytes, 'auto, in the end': bytesOf([...parts.instant, ...parts.keeping]) })
@@ -70,7 +70,7 @@ const INSTANT_SIZES: Record<string, RegExp> = {
   [SDK]: / (\d+) kB of brotli with/,
 }
 test.each([
-  ['/instant', `export { open } from '@keyhush/client/instant'`, 64_300, INSTANT_SIZES],
+  ['/instant', `export { open } from '@keyhush/client/instant'`, 64_600, INSTANT_SIZES],
   ['/react/instant', `export * from '@keyhush/client/react/instant'`, 66_000, { [SDK]: /ships (\d+) kB/ }],
 ])(
   'an app of %s is two files, within its budget; more where the platform has no WebAssembly, or checks no signatures',
@@ -131,7 +131,7 @@ thoroughly('the SDK in one file has the size that documents name', async () => {
 
 test.each([
   ['/react', `export * from '@keyhush/client/react'`, 34_800],
-  ['/testing', `export * from '@keyhush/client/testing'`, 7_550],
+  ['/testing', `export * from '@keyhush/client/testing'`, 7_700],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
   const { outputs, bytesOf, sourcesOf } = await bundled(contents)
@@ -152,5 +152,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(80_000)
+  expect(bytes).toBeLessThan(80_600)
 })

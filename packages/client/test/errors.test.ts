@@ -4,6 +4,7 @@ import { INSTANT_PATH } from '@keyhush/protocol'
 import { describe, expect, expectTypeOf, test } from 'vitest'
 import * as client from '../src/index.js'
 import { estimate } from '../src/index.js'
+import { fakeMap } from '../src/testing/fake-map.js'
 import { keyed, openedOn } from './support/harness.js'
 import { A, B, on, problem } from './support/network.js'
 
@@ -44,6 +45,38 @@ test('`instanceof KeyhushError` narrows to a union of all classes, and its code 
   expect(explain(caught)).toBe('in 17000 ms')
   expect(explain(new client.UnsupportedError('memory', 'too large'))).toBe('memory')
   expect(new Error('of the app')).not.toBeInstanceOf(client.KeyhushError)
+})
+
+test('`instanceof` holds for errors of another copy of the package, of the same class and of those above it', async () => {
+  const path = '@keyhush/client/keyhush.js'
+  const other: typeof client = await import(path)
+  const made = (from: typeof client) => [
+    new from.TamperedError('https://a.example', 'a lie'),
+    new from.CondemnedError(undefined),
+    new from.NetworkError('https://a.example', 'away'),
+    new from.UsageError('a wrong argument'),
+  ]
+  const classes = Object.entries(client).filter(([name]) => name.endsWith('Error')) as [
+    keyof typeof client,
+    abstract new () => Error,
+  ][]
+  expect(classes.length).toBeGreaterThan(14)
+  const kept = made(client)
+  for (const [i, error] of made(other).entries()) {
+    expect(error.constructor).not.toBe(kept[i]!.constructor)
+    for (const [name, Class] of classes) {
+      const isSuch = [error.name, 'KeyhushError', ...('refusal' in error ? ['ServerError'] : [])].includes(name)
+      expect([name, error instanceof Class, kept[i] instanceof Class]).toEqual([name, isSuch, isSuch])
+      expect(kept[i] instanceof (other[name] as typeof Class)).toBe(isSuch)
+    }
+    expect(() => fakeMap({}, { failWith: error })).not.toThrow()
+  }
+  class OfTheApp extends client.NetworkError {}
+  expect(new OfTheApp('https://a.example', 'away')).toBeInstanceOf(OfTheApp)
+  expect(new client.NetworkError('https://a.example', 'away')).not.toBeInstanceOf(OfTheApp)
+  for (const none of [undefined, null, 'network', {}, new Error('of the app')]) {
+    expect(none instanceof client.KeyhushError).toBe(false)
+  }
 })
 
 test('an error says whether calling again may help, and when, as the server has told', async () => {

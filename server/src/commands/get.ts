@@ -3,6 +3,7 @@
 import type { Readable } from 'node:stream'
 import { type Found, KeyhushError, type KeyhushMap, open, UsageError } from '@keyhush/client/instant'
 import { OperatorError } from '../base/errors.js'
+import { ignoredProxy } from '../base/ignored-proxy.js'
 import { keysOf } from '../dataset/ingest/index.js'
 import { readLines } from '../dataset/ingest/lines.js'
 import { readPublicKey } from '../publisher/files.js'
@@ -33,7 +34,8 @@ export async function get(keys: readonly string[], options: GetArguments): Promi
       await map.close()
     }
   } catch (error) {
-    throw error instanceof KeyhushError ? new OperatorError(error.message) : error
+    if (!(error instanceof KeyhushError)) throw error
+    throw new OperatorError(error.code === 'network' ? `${error.message}${ignoredProxy()}` : error.message)
   }
 }
 

@@ -13,6 +13,7 @@ import {
   toHex,
 } from '@keyhush/protocol'
 import { BuildError } from '../base/errors.js'
+import { flushed } from '../base/whole-file.js'
 
 const MANIFEST = 'manifest.bin'
 const BLOBS = 'blobs'
@@ -148,7 +149,7 @@ async function flushDirectory(dir: string): Promise<void> {
 async function flush(path: string, flags: string): Promise<void> {
   const handle = await open(path, flags)
   try {
-    await handle.sync()
+    await flushed(handle)
   } finally {
     await handle.close()
   }

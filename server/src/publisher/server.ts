@@ -19,6 +19,7 @@ import {
 } from '@keyhush/protocol'
 import { verifies } from '../base/ed25519.js'
 import { PublishError, type PublishExit } from '../base/errors.js'
+import { ignoredProxy } from '../base/ignored-proxy.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 
 const TIMEOUT_MILLISECONDS = 120_000
@@ -131,7 +132,7 @@ export class PublishedServer {
     } catch (error) {
       const { cause, message } = error as Error
       const why = (cause instanceof Error ? cause.message : message).trim()
-      throw this.#fault(`expected a reply, got none (${why}); run it again`, 3)
+      throw this.#fault(`expected a reply, got none (${why}); run it again${ignoredProxy()}`, 3)
     }
     const date = Date.parse(response.headers.get('date') ?? '')
     this.clock = Number.isNaN(date) ? undefined : date / 1000

@@ -1,5 +1,6 @@
 // The kinds of storage that `--store` can name, a row each. A row has the name of its file, which is loaded when it is used.
 
+import { DatasetError } from '../base/errors.js'
 import type { Role } from './postgres.js'
 import type { Storage } from './storage.js'
 
@@ -29,7 +30,12 @@ export const STORAGE_KINDS: Readonly<Record<string, StorageKind>> = {
     form: 'DIR',
     isShared: false,
     isNamedBy: () => true,
-    open: async store => (await import('./lmdb.js')).openLmdb(store),
+    async open(store) {
+      // There the package that locks it would end the process.
+      if ('Deno' in globalThis)
+        throw new DatasetError(store, 'expected Node, which can lock a store, got Deno; run it in Node')
+      return (await import('./lmdb.js')).openLmdb(store)
+    },
   },
 }
 

@@ -31,7 +31,12 @@ interface ErrorFacts extends ErrorOptions {
   readonly retryAfterMs?: number | undefined
 }
 
+/** An app may have several copies of this package: a bundle's and `/keyhush.js`, say. This is the same symbol in all. */
+const KINDS = Symbol.for('keyhush.error')
+
 abstract class AnyError extends Error {
+  /** What `instanceof` looks for. */
+  static readonly kind: string = 'any'
   abstract readonly code: KeyhushErrorCode
   /** Whether the same call may succeed later, with nothing changed by you. docs/common-errors.md has a table. */
   readonly retryable: boolean
@@ -43,6 +48,18 @@ abstract class AnyError extends Error {
     this.retryable = retryable
     this.retryAfterMs = retryAfterMs
   }
+
+  get [KINDS](): readonly string[] {
+    return [AnyError.kind, this.code]
+  }
+
+  static override readonly [Symbol.hasInstance] = isInstance
+}
+
+/** Asks an error what it is: prototypes differ from copy to copy. A subclass of an app has no kind of its own. */
+function isInstance(this: { readonly kind: string }, error: unknown): boolean {
+  if (!Object.hasOwn(this, 'kind')) return Function.prototype[Symbol.hasInstance].call(this as never, error)
+  return (error as Partial<AnyError> | null | undefined)?.[KINDS]?.includes(this.kind) === true
 }
 
 /** The class of all errors of this package. */
@@ -54,6 +71,7 @@ interface ServerErrorFacts extends ErrorFacts {
 
 /** An error that a server caused. */
 export abstract class ServerError extends AnyError {
+  static override readonly kind: string = 'server'
   /** The server's origin and path, as in `open({ servers })`. Undefined: it is not known which server. */
   readonly server: string | undefined
   /** The code of the server's error reply (docs/protocol.md, HTTP); `not_found` for any 404. Undefined: it sent none. */
@@ -66,6 +84,10 @@ export abstract class ServerError extends AnyError {
     this.server = server
     this.refusal = refusal
   }
+
+  override get [KINDS](): readonly string[] {
+    return [...super[KINDS], ServerError.kind]
+  }
 }
 
 /**
@@ -74,18 +96,21 @@ export abstract class ServerError extends AnyError {
  * is condemned afterwards.
  */
 export class TamperedError extends ServerError {
+  static override readonly kind = 'tampered'
   override readonly name = 'TamperedError'
   readonly code = 'tampered'
 }
 
 /** The servers do not publish the same database. At least one of them is wrong, and the SDK cannot tell which. */
 export class ServersDisagreeError extends AnyError {
+  static override readonly kind = 'servers_disagree'
   override readonly name = 'ServersDisagreeError'
   readonly code = 'servers_disagree'
 }
 
 /** The map's state must not be used again, because of a lie or a copy. Call `map.reset()`, which makes a new state. */
 export class CondemnedError extends AnyError {
+  static override readonly kind = 'condemned'
   override readonly name = 'CondemnedError'
   readonly code = 'condemned'
   /** The server whose answer was wrong. Undefined: the stored state itself is wrong. */
@@ -103,6 +128,7 @@ export class CondemnedError extends AnyError {
 
 /** A server could not be reached, broke off, gave no answer in time, is out of service, or something else replied. Retryable. */
 export class NetworkError extends ServerError {
+  static override readonly kind = 'network'
   override readonly name = 'NetworkError'
   readonly code = 'network'
   declare readonly server: string
@@ -129,6 +155,7 @@ export class NetworkError extends ServerError {
  * With a hint, the next lookup waits for it.
  */
 export class TimeoutError extends AnyError {
+  static override readonly kind = 'timeout'
   override readonly name = 'TimeoutError'
   readonly code = 'timeout'
   /** The servers that had not answered. None: another tab was waited for. */
@@ -149,6 +176,7 @@ export class TimeoutError extends AnyError {
 
 /** A server refuses requests that come too often. Retryable after `retryAfterMs`. */
 export class RateLimitedError extends ServerError {
+  static override readonly kind = 'rate_limited'
   override readonly name = 'RateLimitedError'
   readonly code = 'rate_limited'
   declare readonly server: string
@@ -164,6 +192,7 @@ export class RateLimitedError extends ServerError {
 
 /** A server's reply does not follow docs/protocol.md: its length, header, status or encoding is wrong. */
 export class ProtocolError extends ServerError {
+  static override readonly kind = 'protocol'
   override readonly name = 'ProtocolError'
   readonly code = 'protocol'
   declare readonly server: string
@@ -174,6 +203,7 @@ export class ProtocolError extends ServerError {
  * the map needs lack a newer epoch that the publisher has signed.
  */
 export class VersionError extends ServerError {
+  static override readonly kind = 'version'
   override readonly name = 'VersionError'
   readonly code = 'version'
   declare readonly server: string
@@ -196,12 +226,14 @@ export class VersionError extends ServerError {
  * other on a database that the publisher never made.
  */
 export class SignatureError extends AnyError {
+  static override readonly kind = 'signature'
   override readonly name = 'SignatureError'
   readonly code = 'signature'
 }
 
 /** The map's state cannot be stored or read. Retryable, if the store itself failed and still has room. */
 export class StorageError extends AnyError {
+  static override readonly kind = 'storage'
   override readonly name = 'StorageError'
   readonly code = 'storage'
 }
@@ -235,6 +267,7 @@ export type UnsupportedReason =
 
 /** The platform, or the servers, cannot do what you asked for. `reason` says what is missing. */
 export class UnsupportedError extends AnyError {
+  static override readonly kind = 'unsupported'
   override readonly name = 'UnsupportedError'
   readonly code = 'unsupported'
   readonly reason: UnsupportedReason
@@ -247,6 +280,7 @@ export class UnsupportedError extends AnyError {
 
 /** A bug, in this package or in the platform. `cause` is what was thrown. Please report it. */
 export class InternalError extends AnyError {
+  static override readonly kind = 'internal'
   override readonly name = 'InternalError'
   readonly code = 'internal'
 
@@ -257,6 +291,7 @@ export class InternalError extends AnyError {
 
 /** You called a map after its `close()`. */
 export class ClosedError extends AnyError {
+  static override readonly kind = 'closed'
   override readonly name = 'ClosedError'
   readonly code = 'closed'
 
@@ -267,6 +302,7 @@ export class ClosedError extends AnyError {
 
 /** You passed a wrong argument: a malformed key or URL, an index beyond `size`, too many keys at once. */
 export class UsageError extends AnyError {
+  static override readonly kind = 'usage'
   override readonly name = 'UsageError'
   readonly code = 'usage'
 }

@@ -378,9 +378,12 @@ function wrongLength(server: string, request: Request, response: Response, came:
 }
 
 function unreachable(server: string, cause: unknown, begun: boolean): NetworkError {
+  const inner = Object(Object(cause).cause ?? cause) // Node's own is "fetch failed"
   const page =
-    "does not allow this origin by Access-Control-Allow-Origin (CORS), or is not in connect-src of the page's content security policy"
-  const message = `expected an answer, got none: the server is unreachable, broke off, redirects elsewhere, ${page}; call again later`
+    "redirects elsewhere, does not allow this origin by Access-Control-Allow-Origin (CORS), or is not in connect-src of the page's content security policy"
+  // Only outside of pages does the platform say why.
+  const other = 'location' in globalThis ? page : `or redirects elsewhere (${inner.message || inner.code})`
+  const message = `expected an answer, got none: the server is unreachable, broke off, ${other}; call again later`
   return new NetworkError(server, message, { cause, begun })
 }
 

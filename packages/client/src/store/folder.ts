@@ -3,9 +3,11 @@
 /// <reference path="./fs-native-extensions.d.ts" />
 
 import { createHash } from 'node:crypto'
+import { fsync } from 'node:fs'
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { UsageError } from '../base/errors.js'
+import { promisify } from 'node:util'
+import { UnsupportedError, UsageError } from '../base/errors.js'
 import type { Disk, OpenFile } from './disk.js'
 import { FileStore } from './file.js'
 import { isCondition, isRival } from './identity.js'
@@ -40,13 +42,19 @@ export async function openFileStore(parent: string, servers: readonly string[]):
   }
 }
 
-/** Throws UsageError if the package that locks folders is not installed: only Node needs it, and only here. */
+/** Throws UsageError if the package that locks folders is not installed: only Node needs it, and only here. In Deno it would end the process. */
 async function assertLocks(): Promise<void> {
+  if ('Deno' in globalThis) {
+    const message =
+      "fileStore: expected Node, which can lock its folder, got Deno; open the map with storage: 'memory', without a store"
+    throw new UnsupportedError('platform', message)
+  }
   try {
     await import('fs-native-extensions')
   } catch (cause) {
     // If it is installed and does not work, locking fails later, and says why.
-    if (codeOf(cause) !== 'ERR_MODULE_NOT_FOUND' || !`${cause}`.includes("'fs-native-extensions'")) return
+    // The second is how Yarn's Plug'n'Play says it.
+    if (!/'fs-native-extensions'|access fs-native-extensions/.test(`${cause}`)) return
     const needed = 'expected the package fs-native-extensions, which locks its folder, got none'
     throw new UsageError(`fileStore: ${needed}: npm install fs-native-extensions`, { cause })
   }
@@ -155,17 +163,20 @@ export class Folder implements Disk {
     const file = await open(join(this.#path, name), flags, 0o600)
     return {
       write: bytes => file.writeFile(bytes),
-      sync: () => file.sync(),
+      sync: () => flushed(file),
       close: () => file.close(),
     }
   }
 }
 
+/** Yarn's Plug'n'Play has no `FileHandle.sync`. */
+const flushed = (file: FileHandle) => promisify(fsync)(file.fd)
+
 async function syncFolder(path: string): Promise<void> {
   if (process.platform === 'win32') return
   const folder = await open(path, 'r')
   try {
-    await folder.sync()
+    await flushed(folder)
   } finally {
     await folder.close()
   }

@@ -591,6 +591,32 @@ describe('in a real folder', () => {
     await once(holder, 'exit')
   })
 
+  test.each([
+    [
+      "Yarn's Plug'n'Play, which does not find the package for locks",
+      "await import('../../../../tests/support/plug-and-play.mjs')",
+      'UsageError fileStore: expected the package fs-native-extensions, which locks its folder, got none: npm install',
+    ],
+    [
+      'Deno, which that package ends',
+      'globalThis.Deno = {}',
+      "UnsupportedError fileStore: expected Node, which can lock its folder, got Deno; open the map with storage: 'memory'",
+    ],
+  ])('in %s, the error says what to do', async (_what, platform, words) => {
+    const child = run(`${platform}; await opened().catch(error => console.log(error.name, error.message))`)
+    expect(await said(child)).toContain(words)
+  })
+
+  test("does without FileHandle.sync, which Plug'n'Play lacks", async () => {
+    const child = run(`
+      const { open } = await import('node:fs/promises')
+      const file = await open('.')
+      Object.getPrototypeOf(file).sync = () => Promise.reject(new Error('Method not implemented.'))
+      await file.close()
+      ${BEGUN}; ${STAYS}`)
+    expect(await said(child)).toBe('has it')
+  })
+
   /** In a process's program: a hint is begun in the store; it says `has it`, and stays. */
   const BEGUN = `
     const { store } = await opened()
