@@ -219,6 +219,29 @@ describe('where nobody tells of new epochs', () => {
     expect(downloaded(before)).toEqual(partitionsOf(EPOCHS[5]!).sort())
   })
 
+  test('a fetch() without streams reads the line too', async () => {
+    const host = new Host(at(2))
+    const withoutStreams = async (url: string, init: RequestInit) => {
+      const reply = await host.network.fetch(url, init)
+      return { status: reply.status, headers: reply.headers, arrayBuffer: () => reply.arrayBuffer() } as Response
+    }
+    const { pass, check } = await opened(host, {}, { fetch: withoutStreams })
+    host.files = at(3)
+    await pass(5 * MINUTES)
+    await check(3)
+  })
+
+  test('a fetch() that fails for one folder’s line ends nothing: the other is followed', async () => {
+    const host = new Host(at(2))
+    host.network.misbehave[A] = seen =>
+      seen.path === '/v1/events' ? (Promise.resolve({}) as Promise<Response>) : host.reply(seen)
+    const { pass, check } = await opened(host, { servers: [A, B] })
+    await pass(5 * MINUTES)
+    host.files = at(3)
+    await pass(5 * MINUTES)
+    await check(3)
+  })
+
   test('the same URL is a server later: the map reads its line, then its stream', async () => {
     const host = new Host(at(2))
     const { map, pass, clock } = await opened(host)

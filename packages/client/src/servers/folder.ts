@@ -93,7 +93,7 @@ async function firstLine(link: Link, signal: AbortSignal): Promise<string | unde
     over.abort(OVER)
   }
   const read = scoped([signal, over.signal], signal =>
-    readStream(link, '/v1/events', EVENT_BYTES, EVENTS_SILENCE_MS, take, signal),
+    readStream(link, '/v1/events', EVENT_BYTES, EVENTS_SILENCE_MS, take, signal, false),
   )
   await read.catch(error => {
     if (line === undefined) throw error

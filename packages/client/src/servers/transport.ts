@@ -120,7 +120,7 @@ async function inOnePiece(
 
 /**
  * Reads a stream in pieces of `bytes` bytes until the server ends it. Throws if the server does not begin within SILENCE_MS, is silent for
- * `silenceMs` later, breaks off or refuses.
+ * `silenceMs` later, breaks off or refuses. `lasting`: whether it may last; if not, it has a reply's deadline, and need not be a stream.
  */
 export async function readStream(
   link: Link,
@@ -129,6 +129,7 @@ export async function readStream(
   silenceMs: number,
   take: (piece: Uint8Array) => void,
   signal: AbortSignal,
+  lasting = true,
 ): Promise<void> {
   const piece = new Uint8Array(bytes)
   let filled = 0
@@ -143,7 +144,7 @@ export async function readStream(
       take(piece)
     }
   }
-  await transfer(link, { path, atMost: EVENTS_A_STREAM * bytes, lasting: true, silenceMs }, sink, signal)
+  await transfer(link, { path, atMost: EVENTS_A_STREAM * bytes, lasting, silenceMs }, sink, signal)
 }
 
 interface Request {

@@ -39,7 +39,10 @@ interface Listening {
   readonly stats: { readonly standing: Standing }
 }
 
-/** Follows until `signal` aborts, with one stream of each server for all tabs. After a failure a server's next line tries again; lines come every few seconds. */
+/**
+ * Follows until `signal` aborts, with one stream of each server for all tabs. After a failure a server's next line tries again; lines come
+ * every few seconds. Never rejects: nobody waits for it, and an unhandled rejection ends a process of Node.
+ */
 export async function followEvents(
   { servers, environment, signing, stats }: Listening,
   follower: Follower,
@@ -49,7 +52,7 @@ export async function followEvents(
   const links = linksOf(servers, environment, stats.standing)
   // All servers announce the same epoch: who has its turn takes what all have heard, and the second look finds nothing to do.
   const common = { follower, signing, turns: new Turns(), heard: new Heard() }
-  await Promise.all(
+  await Promise.allSettled(
     links.map(async link => {
       const lines = new Lines(link, common, signal)
       await listenTo(link, environment.tabs, (newest, drop) => lines.take(newest, drop), signal)
