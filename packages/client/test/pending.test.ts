@@ -3,8 +3,9 @@
 
 import { toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
+import { BACKOFF_MS, WIRE_MS } from '../src/base/constants.js'
 import { settle } from './support/clock.js'
-import { keyed, keyless, NAMES, openedOn } from './support/harness.js'
+import { Harness, keyed, keyless, NAMES, openedOn } from './support/harness.js'
 import { A, B, busy, hang, on, problem } from './support/network.js'
 
 /** A map whose lookup of index 3 was answered by one server only. */
@@ -37,6 +38,36 @@ test.each([A, B])(
     expect(shapes[1]).toEqual(shapes[0])
   },
 )
+
+/** more requests than any call sends */
+const MANY = 500
+
+test('Retry-After: 0 makes a lookup no more hurried than Retry-After: 1', async () => {
+  const bodies = await Promise.all(
+    ['0', '1'].map(async seconds => {
+      const { network, harness, map } = await openedOn(keyless(), {}, 13)
+      let refused = 0
+      const refusal = () => problem(503, 'not_ready', { 'retry-after': seconds })
+      network.misbehave[A] = on('/v1/answer', genuine => (++refused > MANY ? genuine : refusal()))
+      expect(await harness.failure(map.at(3))).toMatchObject({ code: 'network', retryAfterMs: 1_000 })
+      return network.queries().map(({ server, body }) => [server, Buffer.from(body).toString('hex')])
+    }),
+  )
+  expect(bodies[0]).toEqual(bodies[1])
+  const toB = 1
+  expect(bodies[0]).toHaveLength(toB + 1 + WIRE_MS / BACKOFF_MS)
+})
+
+test('nor a question', async () => {
+  const { network } = keyless()
+  let refused = 0
+  network.both(() => (++refused > MANY ? undefined : problem(429, 'rate_limited', { 'retry-after': '0' })))
+  const harness = new Harness(network)
+  expect(await harness.failure(harness.open())).toMatchObject({ code: 'rate_limited', retryAfterMs: 1_000 })
+  const asked = network.seen.filter(seen => seen.server === A && seen.path === '/v1/info')
+  expect(asked.length).toBeGreaterThan(1)
+  expect(asked.length).toBeLessThanOrEqual(1 + WIRE_MS / BACKOFF_MS)
+})
 
 describe.each([A, B])('after %s was silent', silent => {
   test('the attempts, and the resend that the next call begins with, are the same bytes to the same servers', async () => {

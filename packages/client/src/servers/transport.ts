@@ -5,7 +5,7 @@
 import { type ErrorReply, parseErrorReply, WireError } from '@keyhush/protocol'
 import { OVER, onAbort } from '../base/abort.js'
 import { concatenated } from '../base/bytes.js'
-import { ERROR_REPLY_BYTES, EVENTS_A_STREAM, SILENCE_MS, slowestMs } from '../base/constants.js'
+import { BACKOFF_MS, ERROR_REPLY_BYTES, EVENTS_A_STREAM, SILENCE_MS, slowestMs } from '../base/constants.js'
 import {
   KeyhushError,
   NetworkError,
@@ -448,7 +448,7 @@ function errorReply(body: readonly Uint8Array[]): ErrorReply | undefined {
   }
 }
 
-/** In milliseconds. */
+/** In milliseconds; no less than the usual pause, or each request would be followed by the next at once. */
 function retryAfter(header: string | null): number | undefined {
-  return header !== null && /^\d{1,6}$/.test(header) ? 1000 * Number(header) : undefined
+  return header !== null && /^\d{1,6}$/.test(header) ? Math.max(1000 * Number(header), BACKOFF_MS) : undefined
 }
