@@ -10,10 +10,10 @@ import { tapir } from '../src/scheme/tapir/tapir.js'
 import { type Environment, type OpenWithOptions, openWith } from '../src/testing.js'
 import { rest, until } from './support/clock.js'
 import type { Database } from './support/database.js'
-import { laidOutAnew } from './support/epochs.js'
-import { Harness } from './support/harness.js'
+import { laidOutAnew, nextEpoch } from './support/epochs.js'
+import { core, failureOf, Harness } from './support/harness.js'
 import { A, B, Network, type Seen } from './support/network.js'
-import { epochsOf, publisherKey, signatureOf } from './support/signed.js'
+import { DAY, epochsOf, NOW, publisherKey, signatureOf } from './support/signed.js'
 import { World } from './support/world.js'
 
 const MINUTES = 60_000
@@ -183,6 +183,80 @@ describe('where nobody tells of new epochs', () => {
     await pass(5 * MINUTES)
     await check(4)
     for (const path of host.asked(before)) expect(partitionsOf(EPOCHS[3]!)).not.toContain(path)
+  })
+
+  describe('a list that never comes', () => {
+    const lasting = { expires: NOW + 30 * DAY }
+    const brief = epochsOf(4, { expires: NOW + DAY })
+    const edits = (text: string) => [{ op: 'edit', index: 0, value: utf8(text) }] as const
+    const renewed = nextEpoch(core, brief[3]!, edits('renew'), lasting)
+    const isList = ({ path }: Seen) => path === `/v1/blobs/${toHex(brief[2]!.manifest.updateListHash)}`
+
+    /** The host has all but this list. */
+    const withoutList = (host: Host) =>
+      host.network.both(seen => (isList(seen) ? new Host(new Map()).reply(seen) : host.reply(seen)))
+
+    /** A map at epoch 2, closed, whose host has no list of epoch 3. */
+    async function stored() {
+      const host = new Host(filesOf(brief.slice(0, 2)))
+      const world = new World({ network: host.network, database: renewed, audited: false })
+      const options = { ...ONE, push: false } as const
+      await world.drive((await world.life().open(options)).close())
+      withoutList(host)
+      host.files = filesOf(brief)
+      return { host, world, options, failure: (work: Promise<unknown>) => world.drive(failureOf(work)) }
+    }
+
+    test('a copy that has expired is downloaded anew, as soon as a newer epoch can be had', async () => {
+      const { host, world, options, failure } = await stored()
+      const map = await world.life().open(options)
+      expect(map.epoch).toBe(2)
+      await world.drive(map.prepare()) // it answers
+      expect(await world.drive(map.at(0))).toEqual(brief[1]!.byIndex[0])
+      world.clock.pass(2 * DAY * 1000)
+      const expired = { name: 'SignatureError' }
+      for (const call of [() => map.sync(), () => map.prepare(), () => map.at(0)]) {
+        expect(await failure(call())).toMatchObject(expired)
+      }
+      expect(map.epoch).toBe(2)
+      host.files = filesOf([...brief, renewed])
+      await world.drive(map.prepare())
+      expect(await world.drive(map.at(0))).toEqual(utf8('renew'))
+      expect(map.epoch).toBe(5)
+    })
+
+    test('also when the map is opened, and by sync()', async () => {
+      for (const opens of [true, false]) {
+        const { host, world, options } = await stored()
+        const open = async () => await world.life().open(options)
+        let map = await open()
+        world.clock.pass(2 * DAY * 1000)
+        host.files = filesOf([...brief, renewed])
+        if (opens) {
+          await world.drive(map.close())
+          map = await open()
+        } else await world.drive(map.sync())
+        expect(await world.drive(map.at(0))).toEqual(utf8('renew'))
+      }
+    })
+
+    test('a download that was broken off begins anew', async () => {
+      const host = new Host(filesOf(brief.slice(0, 2)))
+      const world = new World({ network: host.network, database: renewed, audited: false })
+      const options = { ...ONE, mode: 'local', push: false } as const
+      let blobs = 0
+      host.network.both(seen => {
+        const isCut = seen.path.startsWith('/v1/blobs/') && ++blobs > 2
+        return isCut ? Promise.reject(new TypeError('offline')) : host.reply(seen)
+      })
+      await world.drive(failureOf(world.life().open(options)))
+      expect((await world.disk.read())?.stage).toBe('partial')
+      withoutList(host)
+      host.files = filesOf(brief)
+      const map = await world.life().open(options)
+      expect(map.epoch).toBe(4)
+      expect(await world.drive(map.at(0))).toEqual(brief[3]!.byIndex[0])
+    })
   })
 
   test('of another generation, partitions that are not there yet keep it there too', async () => {

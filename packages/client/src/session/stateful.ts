@@ -210,12 +210,12 @@ export class StatefulSession implements Session {
     const done = scoped([signal, this.#closing.signal], async signal => {
       this.#assertOpen()
       if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
-      if (this.#isFresh()) return
+      if (this.#isFresh() && !this.#machine.hasExpired) return
       try {
         await this.#followServers(signal)
       } catch (error) {
         if (!(error instanceof OutdatedError)) {
-          if (error instanceof TamperedError || signal.aborted || !(await this.#needsNoServer())) throw error
+          if (error instanceof TamperedError || signal.aborted || !(await this.#machine.needsNoServer())) throw error
           return
         }
         await this.reset(onProgress, signal)
@@ -284,7 +284,7 @@ export class StatefulSession implements Session {
     const followed = scoped([signal, this.#closing.signal], signal => this.#catchUp({ progress, signal }))
     const late = async (signal: AbortSignal) => {
       await sleep(clock, SLOW_MS, signal)
-      if (signal.aborted || !(await this.#needsNoServer())) await followed
+      if (signal.aborted || !(await this.#machine.needsNoServer())) await followed
     }
     await scoped([signal], signal => Promise.race([followed, late(signal)]))
   }
@@ -297,7 +297,7 @@ export class StatefulSession implements Session {
       // The servers may be away for a time. A map with all records answers without them; else the next lookup tries again.
       if (error instanceof ServerError && !(error instanceof TamperedError)) return
       if (error instanceof ServersDisagreeError || error instanceof TamperedError) {
-        if (!(await this.#needsNoServer())) throw error
+        if (!(await this.#machine.needsNoServer())) throw error
         const { servers, stats } = this.#machine.parts
         if (error instanceof ServersDisagreeError) for (const { name } of servers) stats.incident(name, error.code)
         return
@@ -306,7 +306,7 @@ export class StatefulSession implements Session {
       const { reason } = error
       // Servers still answer an old generation while the new one is downloaded, but nothing else that is outdated. A map with all
       // records needs no server: else one that withholds the download would take them away.
-      if (await this.#needsNoServer()) {
+      if (this.#machine.known?.state.kind === 'held') {
         return await this.#replace(reason).catch(error => {
           if (isRefusal(error)) throw error
         })
@@ -316,13 +316,6 @@ export class StatefulSession implements Session {
       await this.#queue.take(() => startOver(this.#machine, reason, watch))
       if (!this.#isFresh()) await this.#catchUp(watch, replaced + 1)
     }
-  }
-
-  /** Whether the map has all records, with their signature if it asks for one. A lookup still checks the expiry. */
-  async #needsNoServer(): Promise<boolean> {
-    const { known, parts } = this.#machine
-    if (known?.state.kind !== 'held') return false
-    return parts.signing === undefined || (await this.#machine.hasVouchedFor(known.base))
   }
 
   /**

@@ -286,6 +286,17 @@ export class Machine {
     return holds
   }
 
+  /** Whether the hint's signature has expired: it answers nothing. */
+  get hasExpired(): boolean {
+    return this.known !== undefined && this.parts.signing?.hasExpired(this.known.manifest) === true
+  }
+
+  /** Whether the map has all records, and a valid signature of them if it asks for one. */
+  async needsNoServer(): Promise<boolean> {
+    if (this.known?.state.kind !== 'held' || this.hasExpired) return false
+    return this.parts.signing === undefined || (await this.hasVouchedFor(this.known.base))
+  }
+
   /** What is needed to follow the servers. */
   get following(): Following {
     const { core, signing, stats, environment } = this.parts

@@ -70,7 +70,10 @@ export async function stepsAfter(
     } catch (error) {
       // No server has a list any more: they may have moved on meanwhile, and say so when they are asked again.
       const forgotten = error instanceof ServerError && error.refusal === 'not_found'
-      if (!forgotten || machine.folderCount > 0) throw error // a folder has it later
+      // A folder has it later. A copy answers until then, but neither one that has expired nor a download that has not ended.
+      const answers = machine.known !== undefined && isSame(machine.known.base, base)
+      const waits = machine.folderCount > 0 && answers && (await machine.needsNoServer())
+      if (!forgotten || waits) throw error
       if (attempt === ATTEMPTS) throw new OutdatedError('history')
     }
   }
