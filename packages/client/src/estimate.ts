@@ -14,13 +14,14 @@ import { startCore } from './platform/starting.js'
 import { platformEnvironment } from './platform/whole.js'
 import type { ProofsPackages } from './scheme/kinds.js'
 import { KNOWN, schemesFor } from './scheme/known.js'
-import type { SchemeCosts } from './scheme/scheme.js'
+import type { Scheme, SchemeCosts } from './scheme/scheme.js'
 import { within } from './servers/budget.js'
+import { isFolder, lookAt } from './servers/folder.js'
 import { greet } from './servers/info.js'
 import { apartOf, checkAtLeast, parseServers } from './servers/parties.js'
 import { StatsKeeper } from './servers/stats.js'
-import { findTarget, Lag } from './servers/target.js'
-import { linksOf } from './servers/transport.js'
+import { Lag } from './servers/target.js'
+import { type Links, linksOf } from './servers/transport.js'
 import { buildFor } from './session/opening.js'
 
 /** What a map will cost, and the mode that serves `lookupsPerDay` (20, if you pass none) in a map that stays open for a month. */
@@ -41,6 +42,16 @@ export interface EstimateOptions extends ProofsPackages, Pick<OpenOptions, Optio
   readonly lookupsPerDay?: number | undefined
   /** For `dayBytes`: records that change in a day. Default: 0. */
   readonly changesPerDay?: number | undefined
+}
+
+/** Whether these servers, as they said last, have what the scheme asks for: files alone answer no queries. */
+function isOffered(scheme: Scheme, links: Links, atLeast: number): boolean {
+  const said = links.map(({ server, standing }) => standing.offers.get(server.name))
+  if (scheme.kind === 'stateless') {
+    return said.filter(offers => offers === undefined || scheme.isOffered(offers)).length >= atLeast
+  }
+  if (scheme.parties.length === 1 && said.some(offers => offers?.single === false)) return false
+  return scheme.parties.length <= links.length - links.filter(isFolder).length
 }
 
 /**
@@ -78,7 +89,7 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
     ])
     const lag = new Lag(() => {})
     const following = { core, links, signing: undefined, stats, pause: environment.pause, lag }
-    const { at } = await findTarget(following, undefined, { needed: atLeast, ...greeting }, signal)
+    const { at } = await lookAt(following, undefined, { needed: atLeast, ...greeting }, signal)
     const { manifest } = at! // it has no publisher's key
     const { proofs = 'auto', lookupsPerDay, changesPerDay, experimental = false } = options
     const schemeOptions = {
@@ -91,6 +102,7 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
     const modes = Object.fromEntries(
       [...schemesFor(SCHEMES, apart, oneServer !== undefined)].flatMap(([name, known]) => {
         const scheme = known.kind === 'stateless' ? (oneServer ?? known) : known
+        if (!isOffered(scheme, links, atLeast)) return []
         try {
           return [[name, scheme.costs(core, manifest, schemeOptions)]]
         } catch (error) {
@@ -101,10 +113,12 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
         }
       }),
     )
-    const advice = adviceFor(core, manifest, {
-      ...{ instant: modes['instant'] !== undefined, servers: apart },
-      ...{ mayDownload: options.download !== 'never', lookupsPerDay },
-    })
+    const advice: Advice = links.some(isFolder)
+      ? { mode: 'local', download: 'local', paysAfter: 0 } // as the map itself chooses
+      : adviceFor(core, manifest, {
+          ...{ instant: modes['instant'] !== undefined, servers: apart },
+          ...{ mayDownload: options.download !== 'never', lookupsPerDay },
+        })
     const { records, epoch, directoryBytes } = manifest
     return { records, epoch, ...advice, directoryBytes, modes }
   }

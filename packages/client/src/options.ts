@@ -179,7 +179,10 @@ export interface OpenWithOptions extends Development, ProofsPackages {
 export interface OpenOptions extends OpenWithOptions {
   // How is it wired?
 
-  /** Replaces the platform's `fetch()`, for all requests of the map. */
+  /**
+   * Replaces the platform's `fetch()`, for all requests of the map. Replies should have a stream: without one, a hostile server's compressed
+   * reply is unpacked in memory before its length is known.
+   */
   readonly fetch?: Fetch | undefined
   /**
    * Replaces the platform's durable storage. Node has none: pass `fileStore('a/folder')` of `@keyhush/client/node`. Maps that are to

@@ -5,6 +5,7 @@ import { encodeEvent, type Info, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, test } from 'vitest'
 import { sampled } from '../../../tests/support/thorough.js'
+import { estimate } from '../src/estimate.js'
 import { single } from '../src/scheme/single/single.js'
 import { tapir } from '../src/scheme/tapir/tapir.js'
 import { type Environment, type OpenWithOptions, openWith } from '../src/testing.js'
@@ -401,6 +402,14 @@ describe('files of different ages', () => {
     for (const path of host.asked(before)) expect(partitionsOf(EPOCHS[5]!)).not.toContain(path)
   })
 
+  test('an info without an epoch, where a newer one was asked for, is a server’s fault', async () => {
+    const host = new Host(new Map([...at(3), ['/v1/manifest', at(4).get('/v1/manifest')!] as const]))
+    const none = { ...JSON.parse(new TextDecoder().decode(host.files.get('/v1/info'))), epochs: [] }
+    host.network.both(seen => (seen.path.startsWith('/v1/info?') ? Response.json(none) : host.reply(seen)))
+    const harness = new Harness(host.network)
+    expect((await harness.failure(harness.open(ONE))).code).not.toBe('internal')
+  })
+
   test('an info that is too old is asked for at a URL that caches do not know', async () => {
     const host = new Host(mixed({ info: 3 }))
     const { network } = host
@@ -486,6 +495,18 @@ describe('what a folder offers', () => {
     const map = await harness.drive(opening)
     harness.left.push(map)
     expect(map.mode).toBe('local')
+  })
+
+  test('estimate() names local alone, also while files are of different ages', async () => {
+    const host = new Host(at(4))
+    const told = async (servers: readonly string[]) => {
+      const { mode, download, modes, epoch } = await estimate(servers, { fetch: host.network.fetch })
+      return [mode, download, Object.keys(modes), epoch]
+    }
+    expect(await told([A])).toEqual(['local', 'local', ['local'], 4])
+    expect(await told([A, B])).toEqual(['local', 'local', ['local'], 4])
+    host.files.set('/v1/manifest', at(3).get('/v1/manifest')!)
+    expect(await told([A])).toEqual(['local', 'local', ['local'], 4])
   })
 
   test('in mode auto an app has its say over a large download', async () => {

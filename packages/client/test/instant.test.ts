@@ -481,6 +481,13 @@ describe('servers', () => {
     },
   )
 
+  test('estimate() does not name, nor leads to', async () => {
+    const { network } = keyless(6, {})
+    network.misbehave[B] = offersNoInstant(network, B)
+    const { modes, mode } = await estimate([A, B], { fetch: network.fetch })
+    expect([Object.keys(modes).sort(), mode]).toEqual([['full', 'local'], 'local'])
+  })
+
   test('whose database has no commitments are refused before anything is asked', async () => {
     const values = Array.from({ length: 6 }, (_, i) => Uint8Array.of(i + 1))
     const { network } = keyless(6, {

@@ -11,14 +11,14 @@ import type { Read } from './events.js'
 import { infoOf } from './info.js'
 import { type Agreed, compareEpochs, manifestAt, pathOf } from './manifests.js'
 import { ofTwoAges, piecesAfter } from './path.js'
-import type { Following } from './target.js'
+import { type Following, findTarget, type Looking, type Target } from './target.js'
 import { type Link, readStream } from './transport.js'
 
 /**
  * What a folder shows, but that its epochs are such whose manifests came; these are put into `files`, by their hashes. `base`: where the map
  * is. `early`: the newest manifest, if it was asked for already. Throws VersionError.
  */
-export async function shownInFolder(
+async function shownInFolder(
   link: Link,
   said: Info,
   { core, signing }: Following,
@@ -44,6 +44,7 @@ export async function shownInFolder(
   let info = said
   const isBehind = came.some(each => compareEpochs(each, newestIn(info)) > 0)
   if (isBehind) info = await infoOf(link, signal, `/v1/info?epoch=${came[0]!.epoch}`) // a URL that caches do not know yet
+  if (info.epochs.length === 0) return info
   if (!hasCome(newestIn(info))) take(await manifestAt(link, pathOf(newestIn(info)), signal))
   if (hasCome(newestIn(info))) return info
   for (const file of (await piecesAfter(link, 0, {}, signal)) ?? []) take(file)
@@ -54,6 +55,28 @@ export async function shownInFolder(
   const [newest] = came.filter(isShown).sort((a, b) => compareEpochs(b, a))
   if (newest === undefined) throw ofTwoAges(link)
   return { ...info, epochs: [newest] }
+}
+
+/** findTarget() of servers and folders. Calls `asked` when a server has said what it shows. */
+export async function lookAt(
+  following: Following,
+  base: Agreed | undefined,
+  looking: Looking,
+  signal: AbortSignal,
+  asked: (server: string) => void = () => {},
+): Promise<Target> {
+  const files = new Map<string, Promise<Agreed>>()
+  const take = async (link: Link, signal: AbortSignal): Promise<Info> => {
+    const { name } = link.server
+    const info = await (looking.heard?.take(link, signal) ?? infoOf(link, signal))
+    asked(name)
+    if (!isFolder(link)) return info
+    return await shownInFolder(link, info, following, base, looking.manifests?.get(name), files, signal)
+  }
+  const manifests = {
+    get: (server: string, shown: EpochInfo) => files.get(shown.manifest) ?? looking.manifests?.get(server, shown),
+  }
+  return await findTarget(following, base, { ...looking, heard: { take }, manifests }, signal)
 }
 
 /** Whether a server is a folder, as it said last: it has updates, and nobody tells of them. */

@@ -1,15 +1,14 @@
 // Asks the servers for what they have now. Changes no state.
 
-import { type EpochInfo, equalBytes, type Info } from '@keyhush/protocol'
+import { equalBytes } from '@keyhush/protocol'
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError } from '../base/errors.js'
 import type { StatefulScheme } from '../scheme/scheme.js'
-import { isFolder, shownInFolder } from '../servers/folder.js'
-import { greet, infoOf } from '../servers/info.js'
+import { lookAt } from '../servers/folder.js'
+import { greet } from '../servers/info.js'
 import { type Agreed, isSame } from '../servers/manifests.js'
 import { type Base, OutdatedError, pathTo } from '../servers/path.js'
-import { assertNoFork, findTarget, type Looking, type Target } from '../servers/target.js'
-import type { Link } from '../servers/transport.js'
+import { assertNoFork, type Looking, type Target } from '../servers/target.js'
 import { type Step, withLists } from '../servers/update-lists.js'
 import type { Machine, Watch } from './machine.js'
 
@@ -97,28 +96,9 @@ async function look(
   looking: Looking,
   signal: AbortSignal,
 ): Promise<Target> {
-  const files = new Map<string, Promise<Agreed>>()
-  const heard = { take: (link: Link, signal: AbortSignal) => shownBy(machine, base, looking, files, link, signal) }
-  const manifests = {
-    get: (server: string, shown: EpochInfo) => files.get(shown.manifest) ?? looking.manifests?.get(server, shown),
-  }
-  const here = { ...looking, heard, manifests, notBefore: machine.manifest?.epoch }
-  return await findTarget(machine.following, base, here, signal)
-}
-
-/** What a server says; of a folder, what its files have in common, whose manifests are put into `files`, by their hashes. */
-async function shownBy(
-  machine: Machine,
-  base: Agreed | undefined,
-  { heard, manifests }: Looking,
-  files: Map<string, Promise<Agreed>>,
-  link: Link,
-  signal: AbortSignal,
-): Promise<Info> {
-  const info = await (heard?.take(link, signal) ?? infoOf(link, signal))
-  machine.lookedAt.set(link.server.name, machine.parts.environment.clock.now())
-  if (!isFolder(link)) return info
-  return await shownInFolder(link, info, machine.following, base, manifests?.get(link.server.name), files, signal)
+  const { clock } = machine.parts.environment
+  const asked = (server: string) => machine.lookedAt.set(server, clock.now())
+  return await lookAt(machine.following, base, { ...looking, notBefore: machine.manifest?.epoch }, signal, asked)
 }
 
 /**
