@@ -130,7 +130,7 @@ async function pathFrom(
     const piece = await piecesAfter(link, before, length, signal)
     const wanted = piece?.filter(({ manifest: { epoch } }) => epoch > before && epoch <= target.manifest.epoch) ?? []
     const endsEarly = wanted.length < target.manifest.epoch - before
-    if (endsEarly && piece?.some(({ manifest }) => manifest.epoch === before)) throw ofTwoAges(link)
+    if (endsEarly && piece?.some(({ manifest }) => manifest.epoch <= before)) throw ofTwoAges(link) // a file
     if (!canLead(last, wanted, target)) return undefined // before any of it is hashed
     for (const next of wanted) {
       const hash = inCore(core, () => core.blake3(last.bytes))
