@@ -52,8 +52,6 @@ abstract class AnyError extends Error {
   get [KINDS](): readonly string[] {
     return [AnyError.kind, this.code]
   }
-
-  static override readonly [Symbol.hasInstance] = isInstance
 }
 
 /** Asks an error what it is: prototypes differ from copy to copy. A subclass of an app has no kind of its own. */
@@ -61,6 +59,9 @@ function isInstance(this: { readonly kind: string }, error: unknown): boolean {
   if (!Object.hasOwn(this, 'kind')) return Function.prototype[Symbol.hasInstance].call(this as never, error)
   return (error as Partial<AnyError> | null | undefined)?.[KINDS]?.includes(this.kind) === true
 }
+
+// Not a static field, which compilers for phones make an assignment of: the property that it would write to is read-only.
+Object.defineProperty(AnyError, Symbol.hasInstance, { value: isInstance })
 
 /** The class of all errors of this package. */
 export const KeyhushError: abstract new (message?: string, options?: ErrorFacts) => KeyhushError = AnyError as never
