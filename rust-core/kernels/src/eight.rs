@@ -59,7 +59,8 @@ impl<'a> Eight<'a> {
         }
     }
 
-    /// Adds pairs of nodes. Each counts as its partner's sibling, so it goes by the partner's selector.
+    /// Adds the nodes of a level in pairs. A pair's left node is the sibling of the right one, so the right one's selector says to
+    /// which sums it is added; and the other way round.
     pub(crate) fn add_pairs(&mut self, sibling: usize, nodes: &[[u8; NODE_BYTES]]) {
         let at = SUMS * (self.group_bytes + sibling * NODE_BYTES);
         let sums = self.sums[at..].as_chunks_mut().0.as_chunks_mut::<COMBINATIONS>().0;

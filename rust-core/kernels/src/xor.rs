@@ -2,6 +2,8 @@
 
 /// Bytes that are added at once. The compiler knows their number, so they need no loop.
 const BLOCK_BYTES: usize = 64;
+/// The same where rows are often shorter: what is left of a row is added byte by byte.
+const SHORT_BLOCK_BYTES: usize = 32;
 
 #[inline]
 pub(crate) fn xor<const BYTES: usize>(into: &mut [u8; BYTES], row: &[u8; BYTES]) {
@@ -13,7 +15,7 @@ pub(crate) fn xor<const BYTES: usize>(into: &mut [u8; BYTES], row: &[u8; BYTES])
 /// `into` ⊕= `row`. Both have the same length.
 #[inline]
 pub fn xor_into(into: &mut [u8], row: &[u8]) {
-    let (blocks, rest) = into.as_chunks_mut::<BLOCK_BYTES>();
+    let (blocks, rest) = into.as_chunks_mut::<SHORT_BLOCK_BYTES>();
     let (row_blocks, row_rest) = row.as_chunks();
     for (block, row) in blocks.iter_mut().zip(row_blocks) {
         xor(block, row);
