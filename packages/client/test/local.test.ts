@@ -6,7 +6,7 @@ import type { OpenWithOptions } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import type { Database } from './support/database.js'
 import { laidOutAnew, nextEpoch, type Operation } from './support/epochs.js'
-import { core, keyed, keyless, NAMES } from './support/harness.js'
+import { core, keyed, keyless, NAMES, refusedBy } from './support/harness.js'
 import {
   checkAll,
   edit,
@@ -75,6 +75,18 @@ describe('the download', () => {
     const { map, drive } = await opened(new Living(network, database))
     expect(map.stats.incidents).toEqual([{ server: liar, code: 'tampered' }])
     await checkAll(drive, map, database)
+  })
+
+  test('of a directory of 4 GiB that one server promises, it takes memory for what has come', async () => {
+    const { network } = keyed({ manifest: { directoryBytes: 2 ** 32 - 1 } })
+    const taken: number[] = []
+    network.both((seen, genuine) => {
+      if (seen.path.startsWith('/v1/blobs/')) taken.push(process.memoryUsage().arrayBuffers)
+      return genuine
+    })
+    const error = await refusedBy({ network }, { mode, servers: [A], integrity: 'server' })
+    expect(error).toMatchObject({ code: 'protocol', message: expect.stringContaining(`${2 ** 32 - 1} bytes`) })
+    expect(Math.max(...taken)).toBeLessThan(2 ** 30)
   })
 })
 

@@ -100,18 +100,24 @@ export async function post(
   return await inOnePiece(link, { path, body, atMost: bytes, exactly: true, until }, signal)
 }
 
-/** A reply whose length is known, into memory of that length. */
+/** A reply whose length is known. Its memory grows with what has come: a manifest may promise 4 GiB. */
 async function inOnePiece(
   link: Link,
   request: Request,
   signal?: AbortSignal,
   told?: (bytes: number) => void,
 ): Promise<Uint8Array> {
-  const reply = new Uint8Array(request.atMost)
+  let reply = new Uint8Array()
   let at = 0
   const take = (chunk: Uint8Array) => {
+    const end = at + chunk.length
+    if (end > reply.length) {
+      const larger = new Uint8Array(Math.min(request.atMost, 2 * end))
+      larger.set(reply)
+      reply = larger
+    }
     reply.set(chunk, at)
-    at += chunk.length
+    at = end
     told?.(chunk.length)
   }
   await transfer(link, request, take, signal)
