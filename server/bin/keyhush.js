@@ -6,10 +6,15 @@ const { run } = await import('../dist/cli.js').catch(error => {
   process.exit(1)
 })
 
-// Whoever reads the output has gone, as `| head -1` does.
+const UNPRINTED = 6
+
 process.stdout.on('error', error => {
-  if (error.code !== 'EPIPE') throw error
-  process.exit(2)
+  const readerHasGone = error.code === 'EPIPE' // as `| head -1` does
+  if (!readerHasGone) {
+    const message = `expected room for what it prints on standard output, got ${error.code}; make room, or print elsewhere`
+    console.error(`keyhush: ${message}`)
+  }
+  process.exit(UNPRINTED)
 })
 
 // A server runs on without a reader of its log, or room for it.

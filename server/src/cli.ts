@@ -31,7 +31,8 @@ Exit status:
   1  a wrong call, key or batch
   3  run it again: a server is away, or another publisher was first
   4  look: servers, epochs or clocks are not as they should be
-  5  published before, and others since; or expired since`
+  5  published before, and others since; or expired since
+  6  standard output is closed or full`
 
 const program = new Command('keyhush')
   .description('Private lookups: build a dataset from a file, serve it, and publish changes.')
@@ -280,7 +281,10 @@ program
     'read keys from standard input as build reads txt, one a line; eight are looked up at once, fewer are padded',
   )
   .option('--json', 'print lines of JSON: {"key", "value"}; value is null if absent; base64 instead if not UTF-8')
-  .addHelpText('after', '\nExit status: 0 if a key was found, 1 if none was, 2 if a lookup failed.')
+  .addHelpText(
+    'after',
+    '\nExit status: 0 if a key was found, 1 if none was, 2 if a lookup failed, 6 if standard output is closed or full.',
+  )
   .exitOverride(error => {
     throw new CommanderError(error.exitCode && 2, error.code, error.message) // 1 says that nothing was found
   })

@@ -218,6 +218,7 @@ describe('a database that is used', () => {
     ['postgres://127.0.0.1/x?channel_binding=require', /got channel_binding/],
     ['postgres://127.0.0.1/x?hunter2@x=1', /got another/],
     ['postgres://127.0.0.1/x?sslmode=none', /sslmode/],
+    ['postgres://127.0.0.1/x?sslnegotiation=hunter2', /expected sslnegotiation to be one of postgres, direct, got/],
     ['postgres://db.example/x?sslrootcert=/none.pem', /sslrootcert, got none that can be read \(ENOENT\)/],
     ['postgres://%zz/x', /expected postgres:/],
     ['postgres://127.0.0.1/x?user=%zz', /expected postgres:/],
@@ -278,6 +279,10 @@ describe('a database that is used', () => {
     for (const [text, ...expected] of forms) expect(at(text), text).toEqual(expected)
     for (const mode of ['allow', 'prefer', 'require', 'verify-ca', 'verify-full'])
       expect(placeOf(`postgres://db.example/x?sslmode=${mode}`).config.ssl).toEqual({ rejectUnauthorized: true })
+    for (const sslnegotiation of ['postgres', 'direct'])
+      expect(placeOf(`postgres://db.example/x?sslnegotiation=${sslnegotiation}`).config).toMatchObject({
+        sslnegotiation,
+      })
     vi.stubEnv('PGHOST', '/var/run').stubEnv('PGDATABASE', 'db')
     expect(at('postgres://')).toEqual([undefined, '/var/run', 5432, 'db', false])
   })

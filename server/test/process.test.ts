@@ -28,6 +28,24 @@ test('what is not built, or half, says so', async () => {
   })
 })
 
+const PLAN = [command, 'plan', '--records', '1000', '--value-bytes', '32']
+
+test(
+  'whose standard output is full ends with a status of its own, and one line that says so',
+  NEEDS_LINUX,
+  async () => {
+    const line = ['-c', 'exec "$0" "$@" > /dev/full', process.execPath, ...PLAN]
+    const { code, stderr } = await started('sh', line).finished
+    expect([code, stderr]).toEqual([6, expect.stringMatching(/^keyhush: expected room .*, got ENOSPC; .*\n$/)])
+  },
+)
+
+test('whose standard output nobody reads any more ends with the same status, and says nothing', async () => {
+  const { child, finished } = started(process.execPath, PLAN)
+  child.stdout.destroy()
+  expect(await finished).toMatchObject({ code: 6, stderr: '' })
+})
+
 const MANY = 1000
 const queue = process.platform === 'linux' ? Number(await readFile('/proc/sys/net/core/somaxconn', 'utf8')) : 0
 

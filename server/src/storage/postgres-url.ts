@@ -30,6 +30,8 @@ const PARAMETERS = [
 /** `pg` checks the server's certificate and name in each mode that speaks TLS, as `verify-full` does. */
 const MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify']
 
+const NEGOTIATIONS = ['postgres', 'direct']
+
 /** Throws DatasetError, which does not repeat a password. */
 export function placeOf(text: string): Place {
   const [, credentials = '', hosts, path = '', query = ''] = FORM.exec(text) ?? refuseText()
@@ -68,10 +70,16 @@ export function placeOf(text: string): Place {
   const seconds = given['connect_timeout'] ?? `${CONNECT_SECONDS}`
   if (!/^\d{1,4}$/.test(seconds) || Number(seconds) < 1 || Number(seconds) > MOST_CONNECT_SECONDS)
     refuse(`expected connect_timeout to be from 1 to ${MOST_CONNECT_SECONDS} seconds, got another; choose one`)
+  const sslnegotiation = given['sslnegotiation'] || undefined
+  checkOneOf(NEGOTIATIONS, 'sslnegotiation', sslnegotiation, refuse)
   const config: PoolConfig = {
     ...{ host, port: Number(port) },
-    ...definedOnly({ database, user: given['user'] || decoded(user), application_name: given['application_name'] }),
-    ...(given['sslnegotiation'] === 'direct' && { sslnegotiation: 'direct' }),
+    ...definedOnly({
+      database,
+      user: given['user'] || decoded(user),
+      application_name: given['application_name'],
+      sslnegotiation,
+    }),
     options: given['options'] ?? '',
     ssl: tlsOf(host, given, refuse),
     connectionTimeoutMillis: 1000 * Number(seconds),
@@ -118,7 +126,7 @@ function tlsOf(host: string, given: Given, refuse: (reason: string) => never): C
   if (host.startsWith('/')) return false // as in libpq, whatever the mode
   const isLocal = ['localhost', '127.0.0.1', '::1'].includes(host)
   const mode = given['sslmode'] || process.env['PGSSLMODE'] || (isLocal ? 'prefer' : 'verify-full')
-  if (!MODES.includes(mode)) refuse(`expected sslmode to be one of ${MODES.join(', ')}, got another; choose one`)
+  checkOneOf(MODES, 'sslmode', mode, refuse)
   if (mode === 'disable' || (isLocal && ['allow', 'prefer'].includes(mode))) return false
   const read = (name: string): string | undefined => {
     const file = given[name]
@@ -131,6 +139,16 @@ function tlsOf(host: string, given: Given, refuse: (reason: string) => never): C
   }
   const files = definedOnly({ ca: read('sslrootcert'), cert: read('sslcert'), key: read('sslkey') })
   return { ...files, rejectUnauthorized: mode !== 'no-verify' }
+}
+
+function checkOneOf(
+  known: readonly string[],
+  name: string,
+  value: string | undefined,
+  refuse: (reason: string) => never,
+): void {
+  if (value !== undefined && !known.includes(value))
+    refuse(`expected ${name} to be one of ${known.join(', ')}, got another; choose one`)
 }
 
 /** Without members that are undefined or empty. */
