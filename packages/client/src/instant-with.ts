@@ -21,6 +21,7 @@ export type Platform = Pick<Environment, 'loadCore'> & Partial<Pick<Environment,
 
 const openStore = () =>
   Promise.reject(new StorageError('expected no store to be opened in mode instant; please report it'))
+const loadWatching = () => import('./watching/watcher.js')
 const loadKeeping = () => Promise.reject(new Error('nothing is kept in mode instant'))
 
 /** Throws UsageError for options that an entry does not have. `own`: those that it alone has. */
@@ -45,7 +46,8 @@ export async function openInstantWith(
   }
   const { fetch, ...others } = options
   const environment = environmentWith({ openStore, ...platform }, fetch)
-  return await openBy(environment, { ...others, mode: 'instant', storage: 'memory' }, { known: KNOWN, loadKeeping })
+  const schemes = { known: KNOWN, loadKeeping, loadWatching }
+  return await openBy(environment, { ...others, mode: 'instant', storage: 'memory' }, schemes)
 }
 
 export * from './common.js'

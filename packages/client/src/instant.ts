@@ -1,5 +1,5 @@
-// @keyhush/client/instant: `open()` in mode `instant` alone, for apps that look up now and then and keep nothing. It is two files after
-// bundling, and a third for platforms without Ed25519.
+// @keyhush/client/instant: `open()` in mode `instant` alone, for apps that look up now and then and keep nothing. It is three files after
+// bundling, and more for platforms without Ed25519, and to watch keys.
 
 import { loadInstantCore, useInstantModule } from '@keyhush/wasm/instant'
 import { checkInstantOptions, type InstantWithOptions, openInstantWith } from './instant-with.js'

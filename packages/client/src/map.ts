@@ -15,6 +15,7 @@ import { sleep } from './servers/ask.js'
 import { type Budget, within } from './servers/budget.js'
 import type { Stats } from './servers/stats.js'
 import type { Session } from './session/session.js'
+import type { OnChange, Watch, WatchedHow, Watcher } from './watching/watch.js'
 
 interface Timed {
   /**
@@ -40,6 +41,16 @@ export interface ManyOptions extends CallOptions {
    * see `padTo`, and not how many keys there are.
    */
   readonly padTo?: number | undefined
+}
+
+/** Options of `watch()`. `signal` also ends the watch. */
+export interface WatchOptions extends CallOptions, WatchedHow {}
+
+/** Watches: of a map that has none, nothing is loaded. */
+export interface Watching {
+  /** undefined: there is no watch yet */
+  readonly watcher: Watcher | undefined
+  load(): Promise<Watcher>
 }
 
 /** Options of `reset()`. */
@@ -96,7 +107,9 @@ export class OpenedMap {
   readonly #normalize: Normalize | undefined
   readonly #subscribe: (listener: OnEvent) => () => void
   readonly #budget: Budget
+  readonly #watching: Watching
   readonly #request = ownController().signal
+  readonly #closing = new AbortController()
   readonly #leave: () => Promise<void>
   #closed: Promise<void> | undefined
 
@@ -107,6 +120,7 @@ export class OpenedMap {
     readonly normalize: Normalize | undefined
     readonly subscribe: (listener: OnEvent) => () => void
     readonly budget: Budget
+    readonly watching: Watching
     readonly leave: () => Promise<void>
   }) {
     this.#session = parts.session
@@ -114,6 +128,7 @@ export class OpenedMap {
     this.#normalize = parts.normalize
     this.#subscribe = parts.subscribe
     this.#budget = parts.budget
+    this.#watching = parts.watching
     this.#leave = parts.leave
     bindTo(this)
   }
@@ -325,7 +340,49 @@ export class OpenedMap {
   async sync(options: CallOptions = {}): Promise<void> {
     checkCall('sync', options, CALL)
     this.#assertOpen()
-    await this.#download(options, signal => this.#session.sync(signal))
+    await this.#download(options, async signal => {
+      const watched = this.#watching.watcher?.sync(signal)
+      await this.#session.sync(signal)
+      await watched
+    })
+  }
+
+  /**
+   * Watches a key: `onChange` is called when its value changes. The call looks the key up once. After that the map follows the lists of
+   * changes, which all clients download alike, so that servers do not learn which key you watch, nor that it has changed. They learn that
+   * the map watches, and how many keys. A map can watch 64 keys.
+   *
+   * Pages are mostly closed. Keep on the device what `save` is called with, and pass it as `since` at the next visit: changes between the
+   * two visits are told then, also those that were undone. It names the key and its value, so delete it when the key is no secret of this
+   * device any more, after `close()`.
+   *
+   * **Show a change, and fetch nothing because of one**: no avatar, no report, no reload. Whoever publishes the database can change one key
+   * alone, and see who reacts.
+   * @throws {UsageError} for a database without keys, and for more than 64 keys
+   * @throws {UnsupportedError} if the servers keep no lists of changes
+   * @throws {KeyhushError} as `get()`
+   * @example
+   * const watch = await map.watch('alice@example.org', ({ value, how }) => warn(value, how), {
+   *   since: localStorage.getItem('alice') ?? undefined,
+   *   save: mark => localStorage.setItem('alice', mark),
+   * })
+   */
+  async watch(key: Key, onChange: OnChange, options: WatchOptions = {}): Promise<Watch> {
+    checkOptions('watch', options, ['save'])
+    checkNames('watch', options, [...CALL, 'since', 'save'])
+    if (typeof onChange !== 'function') throw new UsageError(`watch: ${expected('a function', onChange)}`)
+    this.#assertOpen()
+    const wanted = keyBytes(key, this.#normalize)
+    const { signal, timeoutMs } = options
+    const failed = new AbortController()
+    const ends = { stopped: [signal, failed.signal], closed: this.#closing.signal }
+    const begun = this.#within(timeoutMs, signal, async late => {
+      const watcher = await abortable(this.#watching.load(), late)
+      this.#assertOpen()
+      return await abortable(watcher.watch(wanted, onChange, options, ends), late)
+    })
+    begun.catch(() => failed.abort())
+    return await begun
   }
 
   /**
@@ -389,6 +446,7 @@ export class OpenedMap {
 
   async #end(): Promise<void> {
     assertOwn(this.#request)
+    this.#closing.abort()
     const { clock, timeoutMs } = this.#budget
     const left = this.#leave()
     if (timeoutMs === Number.POSITIVE_INFINITY) return await left
@@ -421,6 +479,7 @@ export class OpenedMap {
 
   #assertOpen(): void {
     if (this.#closed !== undefined) throw new ClosedError()
+    this.#watching.watcher?.assertQuiet()
     assertOwn(this.#request)
   }
 }

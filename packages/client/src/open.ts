@@ -36,9 +36,14 @@ export async function open(options: OpenOptions): Promise<KeyhushMap> {
   return await openBy(platformEnvironment(fetch, store), others, {
     known: KNOWN,
     loadKeeping,
+    loadWatching,
     loadLocalCore,
     loadOneServer,
   })
+}
+
+async function loadWatching() {
+  return await import('./watching/watcher.js')
 }
 
 async function loadKeeping() {

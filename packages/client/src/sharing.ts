@@ -5,10 +5,11 @@ import { AppFailure, toApp } from './base/boundary.js'
 import { TIMEOUT_MS } from './base/constants.js'
 import type { MapEvent, OnEvent } from './base/events.js'
 import type { OnProgress, Progress } from './base/progress.js'
-import { type KeyhushMap, OpenedMap } from './map.js'
+import { type KeyhushMap, OpenedMap, type Watching } from './map.js'
 import { isSameWish, type Options, readOptions, type Wishes } from './options.js'
 import type { Environment } from './platform/environment.js'
 import { assertPlatform } from './platform/minimum.js'
+import { loadPart } from './platform/parts.js'
 import { isOwn, ownController } from './platform/request.js'
 import { type Budget, within } from './servers/budget.js'
 import { namesOf, type Servers } from './servers/parties.js'
@@ -16,6 +17,7 @@ import { Signing } from './servers/signatures.js'
 import { StatsKeeper } from './servers/stats.js'
 import { openSession, type SessionParts } from './session/opening.js'
 import type { Session } from './session/session.js'
+import type { KeyWatcher } from './watching/watcher.js'
 
 /** As `open`, with the environment and the schemes passed in. */
 export async function openBy(environment: Environment, options: Options, schemes: Schemes): Promise<KeyhushMap> {
@@ -61,14 +63,18 @@ export async function openBy(environment: Environment, options: Options, schemes
     const opening = within(budget, late => abortable(abortable(shared.opening, broken.signal), late))
     const session = await toApp(abortable(opening, signal), signal)
     open = true
-    return new OpenedMap({ session, random: environment.random, normalize, subscribe, budget, leave: go })
+    const { watching } = shared
+    return new OpenedMap({ session, random: environment.random, normalize, subscribe, budget, watching, leave: go })
   } catch (error) {
     go().catch(() => {}) // the caller does not wait for this
     throw error
   }
 }
 
-type Schemes = Pick<SessionParts, 'known' | 'loadKeeping' | 'loadLocalCore' | 'loadOneServer'>
+interface Schemes extends Pick<SessionParts, 'known' | 'loadKeeping' | 'loadLocalCore' | 'loadOneServer'> {
+  /** loads what watches keys */
+  readonly loadWatching: () => Promise<typeof import('./watching/watcher.js')>
+}
 
 interface SharedSession {
   readonly environment: Environment
@@ -81,8 +87,31 @@ interface SharedSession {
   readonly controller: AbortController
   readonly opening: Promise<Session>
   session: Session | undefined
+  readonly watching: SessionWatching
   /** open maps, and pending calls of open() */
   holders: number
+}
+
+/** Makes what watches a session's keys when it is wanted first. */
+function watchingOf(make: () => Promise<KeyWatcher>): SessionWatching {
+  let made: Promise<KeyWatcher> | undefined
+  const watching = {
+    watcher: undefined as KeyWatcher | undefined,
+    async load() {
+      made ??= make()
+      made.catch(() => {
+        made = undefined
+      })
+      watching.watcher = await made
+      return watching.watcher
+    },
+    close: async () => await (await made?.catch(() => undefined))?.close(),
+  }
+  return watching
+}
+
+interface SessionWatching extends Watching {
+  close(): Promise<void>
 }
 
 /** Open sessions by their environment's clock, which maps that share have in common. Entries end with their environment. */
@@ -137,6 +166,13 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
     controller,
     opening,
     session: undefined,
+    watching: watchingOf(async () => {
+      const { KeyWatcher } = await loadPart(schemes.loadWatching)
+      const watcher = new KeyWatcher(parts, await opening)
+      const moved = ({ type }: MapEvent) => type === 'updated' && watcher.moved()
+      subscribers.add(new Set([moved]))
+      return watcher
+    }),
     holders: 1,
   }
   others.add(shared)
@@ -165,6 +201,7 @@ async function leave(shared: SharedSession): Promise<void> {
   if (--shared.holders > 0) return
   everyShared.get(shared.environment.clock)?.delete(shared)
   shared.controller.abort()
+  await shared.watching.close()
   const session = await shared.opening.catch(() => undefined)
   await session?.close()
 }

@@ -9,6 +9,7 @@ import { type Choose, type Pays, SCHEMES } from './scheme/table.js'
 import { keeping } from './session/keeping.js'
 import * as oneServer from './session/one-server.js'
 import { openBy } from './sharing.js'
+import * as watching from './watching/watcher.js'
 
 /**
  * The same as `open()`, with time, network, randomness, storage and core as arguments. `schemes`, `pays` and `choose` replace the SDK's
@@ -22,7 +23,7 @@ export function openWith(
   choose?: Choose,
 ): Promise<KeyhushMap> {
   return openBy(environment, options, {
-    ...{ known: schemes, loadKeeping: async () => keeping(schemes, pays, choose) },
+    ...{ known: schemes, loadWatching: async () => watching, loadKeeping: async () => keeping(schemes, pays, choose) },
     loadLocalCore: async () => localCore,
     loadOneServer: async () => oneServer,
   })

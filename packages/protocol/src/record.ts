@@ -17,6 +17,8 @@ export interface StoredRecord {
   readonly empty: boolean
   /** a view; of length 0 for an empty slot */
   readonly value: Uint8Array
+  /** all of it, ℓ bytes */
+  readonly bytes: Uint8Array
 }
 
 /**
@@ -72,7 +74,7 @@ export function decodeRecord(shape: RecordShape, record: Uint8Array): StoredReco
     fingerprint = record.subarray(0, at)
     if (isZero(fingerprint)) {
       if (!isZero(record)) malformed('empty slot', 'zero bytes', 'others')
-      return { fingerprint, empty: true, value: record.subarray(0, 0) }
+      return { fingerprint, empty: true, value: record.subarray(0, 0), bytes: record }
     }
   }
   let length = shape.valueBytes
@@ -82,5 +84,5 @@ export function decodeRecord(shape: RecordShape, record: Uint8Array): StoredReco
     at += 2
   }
   if (!isZero(record, at + length)) malformed('record padding', 'zero bytes', 'others')
-  return { fingerprint, empty: false, value: record.subarray(at, at + length) }
+  return { fingerprint, empty: false, value: record.subarray(at, at + length), bytes: record }
 }

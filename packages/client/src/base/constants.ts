@@ -123,3 +123,22 @@ export const FOLLOW_INTERVAL_MS = 250
 export const FOLLOW_UNDECIDED_INTERVAL_MS = 8_000
 export const FOLLOW_DOWNLOAD_INTERVAL_MS = 16_000
 export const FOLLOW_LONGEST_INTERVAL_MS = 128_000
+
+/** Most keys that a session watches. */
+export const WATCHED_KEYS = 64
+
+/** Most bytes of lists that watches read to catch up; on a metered line. Beyond, their keys are looked up again. */
+export const WATCH_LIST_BYTES = 4 * 1024 * 1024
+export const WATCH_METERED_BYTES = 1024 * 1024
+
+/** Watched keys of one call when they are looked up again. */
+export const WATCH_BATCH = 8
+
+/** Within so long they are looked up again, at a drawn time: a new generation brings everybody. */
+export const WATCH_AGAIN_MS = 60_000
+
+/** The longest pause after such lookups have failed; the first is BACKOFF_MS, and each doubles. */
+export const WATCH_LONGEST_PAUSE_MS = 120_000
+
+/** Watches compare lists with lookups after so long, and up to as long again. */
+export const WATCH_CHECK_MS = 24 * 3_600_000

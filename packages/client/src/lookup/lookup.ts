@@ -10,7 +10,7 @@ import { OutdatedError } from '../servers/path.js'
 import { apply } from '../state/advancing.js'
 import { condemnForItself } from '../state/condemnation.js'
 import type { Hint } from '../state/hint.js'
-import { type Machine, tooManyRestarts, type Watch } from '../state/machine.js'
+import { type Caller, type Machine, tooManyRestarts } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
 import { current } from '../state/restoring.js'
 import { isMoved } from '../store/storage.js'
@@ -72,12 +72,12 @@ export class StatefulLookup<T> {
     const { core, signing } = machine.parts
     for (;;) {
       const signal = this.#begun ? ending : wanted
-      const watch = machine.watch(signal)
+      const caller = machine.caller(signal)
       signal.throwIfAborted()
       assertAlive(core)
       try {
-        const hint = machine.live ?? (await current(machine, watch))
-        if (signing !== undefined) await assertVouched(machine, hint, watch)
+        const hint = machine.live ?? (await current(machine, caller))
+        if (signing !== undefined) await assertVouched(machine, hint, caller)
         signal.throwIfAborted()
         this.#rounds.count(hint)
         const next = this.#next(hint, signal)
@@ -151,7 +151,7 @@ export class StatefulLookup<T> {
  * Throws SignatureError if the signature over this epoch has expired, or was never seen, and the servers have no newer
  * one. A hint that asks servers asks them here too. A held hint never does: its stored signature has to do.
  */
-async function assertVouched(machine: Machine, hint: Hint, watch: Watch): Promise<void> {
+async function assertVouched(machine: Machine, hint: Hint, caller: Caller): Promise<void> {
   const { signing } = machine.parts
   if (signing === undefined) return
   if (machine.isVouchedFor(hint.base) && !signing.hasExpired(hint.manifest)) return
@@ -162,8 +162,8 @@ async function assertVouched(machine: Machine, hint: Hint, watch: Watch): Promis
     const unseen = 'expected a signature of the database that this map keeps, got none so far'
     throw new SignatureError(`${unseen}; call sync() when the servers can be reached`)
   }
-  const { steps } = await stepsAfter(machine, hint.scheme, hint.base, watch.signal)
-  await apply(machine, steps, watch)
+  const { steps } = await stepsAfter(machine, hint.scheme, hint.base, caller.signal)
+  await apply(machine, steps, caller)
   if (machine.manifest !== undefined) signing.checkExpiry(machine.manifest)
 }
 

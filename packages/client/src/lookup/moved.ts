@@ -1,8 +1,24 @@
-// What updates did to a key between its query and the answer. A pending query's index never changes (docs/protocol.md,
-// What a client must do). If an update has added, moved or deleted the key, the result comes from the update list. Another
-// query would show that this key was asked for.
+// Where keys are after an update, by its list alone (docs/protocol.md, Updates). A pending query's index never changes
+// (docs/protocol.md, What a client must do): if an update has added, moved or deleted the key, the result comes from the list. Another
+// query would show that this key was asked for. A watched key asks for none either.
 
-import { FINGERPRINT_BYTES, updateEntries } from '@keyhush/protocol'
+import { updateEntries } from '@keyhush/protocol'
+
+/** Where a key is. */
+export interface Place {
+  /** undefined: the key is absent, or it is not known where it is */
+  readonly index: number | undefined
+  /** its stored record, ℓ bytes; all zeros: it is absent; undefined: it is not known */
+  readonly record: Uint8Array | undefined
+}
+
+/** What a list has done to a key. */
+export interface Moved extends Place {
+  /** the list cannot follow on the record before: an honest publisher makes none such */
+  readonly contradicts: boolean
+}
+
+const UNKNOWN: Place = { index: undefined, record: undefined }
 
 /**
  * The stored record of a key after `lists`, in order; all zeros if they deleted it. Undefined: they neither added nor
@@ -13,30 +29,47 @@ export function recordAfter(
   recordBytes: number,
   fingerprint: Uint8Array,
 ): Uint8Array | undefined {
-  let at: number | undefined
-  let record: Uint8Array | undefined
-  for (const list of lists) {
-    let added: { readonly index: number; readonly record: Uint8Array } | undefined
-    for (const { index, kind, delta } of updateEntries(list, recordBytes)) {
-      if (kind === 'edit') {
-        if (index === at && record !== undefined) for (let i = 0; i < recordBytes; i++) record[i]! ^= delta[i]!
-      } else if (startsWith(delta, fingerprint)) {
-        // A batch may delete a key and add it again: the add counts, wherever in the list it stands.
-        if (kind === 'add') added = { index, record: delta.slice() }
-        at = undefined
-        record = new Uint8Array(recordBytes)
-      }
-    }
-    if (added !== undefined) {
-      at = added.index
-      record = added.record
-    }
-  }
-  return record
+  let place = UNKNOWN
+  for (const list of lists) [place = UNKNOWN] = placesAfter(list, recordBytes, [fingerprint], [place])
+  return place.record
 }
 
-function startsWith(delta: Uint8Array, fingerprint: Uint8Array): boolean {
-  let difference = 0
-  for (let i = 0; i < FINGERPRINT_BYTES; i++) difference |= delta[i]! ^ fingerprint[i]!
-  return difference === 0
+/** Where several keys are after a list, in their order. It is read once for all. Throws WireError. */
+export function placesAfter(
+  list: Uint8Array,
+  recordBytes: number,
+  fingerprints: readonly Uint8Array[],
+  places: readonly Place[],
+): Moved[] {
+  const absent: Place = { index: undefined, record: new Uint8Array(recordBytes) }
+  const now: Place[] = places.map(({ index, record }) => ({ index, record: record?.slice() }))
+  const added = new Map<number, Place>()
+  const wrong = new Set<number>()
+  for (const { index, kind, delta } of updateEntries(list, recordBytes)) {
+    places.forEach((before, i) => {
+      const isHere = index === before.index
+      const isOfKey = startsWith(delta, fingerprints[i]!)
+      if (kind === 'add' && isOfKey) {
+        added.set(i, { index, record: delta.slice() })
+      } else if (kind === 'delete' && isOfKey) {
+        now[i] = absent
+        if (!isHere || !startsWith(delta, before.record!)) wrong.add(i)
+      } else if (kind === 'edit' && isHere) {
+        const { record } = now[i]!
+        for (let at = 0; at < recordBytes; at++) record![at]! ^= delta[at]!
+        if (!startsWith(record!, fingerprints[i]!)) wrong.add(i)
+      }
+    })
+  }
+  return places.map((before, i) => {
+    // A batch may delete a key and add it again: the add counts, wherever in the list it stands.
+    const last = added.get(i)
+    if (last !== undefined && now[i]!.index !== undefined) wrong.add(i)
+    const contradicts = before.record !== undefined && wrong.has(i)
+    return { ...(last ?? (contradicts ? absent : now[i]!)), contradicts }
+  })
+}
+
+function startsWith(bytes: Uint8Array, start: Uint8Array | undefined): boolean {
+  return start === undefined || start.every((byte, i) => byte === bytes[i])
 }

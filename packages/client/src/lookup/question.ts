@@ -10,6 +10,7 @@ import { randomBelow } from '../base/random.js'
 import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
+import type { Agreed } from '../servers/manifests.js'
 import { recordAfter } from './moved.js'
 
 /** Gives the index at which a fingerprint would be, of so many records: the directory, or the fetched blocks of it. */
@@ -21,6 +22,8 @@ export interface KeyIndex {
 export interface AtEpoch {
   readonly core: Core
   readonly manifest: Manifest
+  /** the same, with its bytes */
+  readonly base: Agreed
   /** undefined in a keyless database, and where it is not at hand */
   readonly directory: KeyIndex | undefined
   /** most queries at once, where manifests allow for more */

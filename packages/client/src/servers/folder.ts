@@ -3,11 +3,11 @@
 
 import { type EpochInfo, EVENT_BYTES, type Info, toHex } from '@keyhush/protocol'
 import { OVER, scoped } from '../base/abort.js'
-import { EVENTS_SILENCE_MS, FOLDER_MS } from '../base/constants.js'
+import { EVENTS_PAUSE_MS, EVENTS_SILENCE_MS, FOLDER_MS } from '../base/constants.js'
 import { ServerError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import { askOne, sleep } from './ask.js'
-import type { Read } from './events.js'
+import { type Read, subscribe } from './events.js'
 import { infoOf } from './info.js'
 import { type Agreed, compareEpochs, manifestAt, pathOf } from './manifests.js'
 import { ofTwoAges, piecesAfter } from './path.js'
@@ -57,19 +57,18 @@ async function shownInFolder(
   return { ...info, epochs: [newest] }
 }
 
-/** findTarget() of servers and folders. Calls `asked` when a server has said what it shows. */
+/** findTarget() of servers and folders. */
 export async function lookAt(
   following: Following,
   base: Agreed | undefined,
   looking: Looking,
   signal: AbortSignal,
-  asked: (server: string) => void = () => {},
 ): Promise<Target> {
   const files = new Map<string, Promise<Agreed>>()
   const take = async (link: Link, signal: AbortSignal): Promise<Info> => {
     const { name } = link.server
     const info = await (looking.heard?.take(link, signal) ?? infoOf(link, signal))
-    asked(name)
+    noteLook(link)
     if (!isFolder(link)) return info
     return await shownInFolder(link, info, following, base, looking.manifests?.get(name), files, signal)
   }
@@ -85,24 +84,43 @@ export function isFolder({ server, standing }: Link): boolean {
   return offers?.updates === true && !offers.push
 }
 
-/** Reads a folder's line each time that FOLDER_MS have passed since its server was `asked` last, until it is no folder any more. */
-export function lineOf(asked: Map<string, number>): Read {
-  return async (link, take, signal) => {
-    const { clock } = link.environment
-    const { name } = link.server
-    while (isFolder(link) && !signal.aborted) {
-      const left = (asked.get(name) ?? 0) + FOLDER_MS - clock.now()
-      if (left > 0) {
-        await sleep(clock, left, signal)
-        continue
+function noteLook({ server, standing, environment }: Link): void {
+  standing.lookedAt.set(server.name, environment.clock.now())
+}
+
+/** To a server's stream, or to a folder's line, which is asked for now and then. What it is may change. */
+export const listenTo: typeof subscribe = async (link, tabs, notify, signal) => {
+  while (!signal.aborted) {
+    try {
+      if (!link.standing.offers.has(link.server.name)) {
+        await askOne([link], { outlasts: true }, signal, (link, signal) => infoOf(link, signal))
+        noteLook(link)
       }
-      asked.set(name, clock.now())
-      try {
-        const line = await askOne([link], { outlasts: true }, signal, firstLine)
-        if (line !== undefined) take(line, () => {})
-      } catch (error) {
-        if (!(error instanceof ServerError) && !signal.aborted) throw error
-      }
+      if (!isFolder(link)) return await subscribe(link, tabs, notify, signal)
+      await subscribe(link, tabs, notify, signal, readLine)
+    } catch (error) {
+      if (signal.aborted) return
+      if (!(error instanceof ServerError)) throw error
+      await sleep(link.environment.clock, EVENTS_PAUSE_MS, signal)
+    }
+  }
+}
+
+/** Reads a folder's line each time that FOLDER_MS have passed since it was asked last, until it is no folder any more. */
+const readLine: Read = async (link, take, signal) => {
+  const { clock } = link.environment
+  while (isFolder(link) && !signal.aborted) {
+    const left = (link.standing.lookedAt.get(link.server.name) ?? 0) + FOLDER_MS - clock.now()
+    if (left > 0) {
+      await sleep(clock, left, signal)
+      continue
+    }
+    noteLook(link)
+    try {
+      const line = await askOne([link], { outlasts: true }, signal, firstLine)
+      if (line !== undefined) take(line, () => {})
+    } catch (error) {
+      if (!(error instanceof ServerError) && !signal.aborted) throw error
     }
   }
 }

@@ -2,6 +2,7 @@
 // names the one before by its hash, so they are right if they end in the target. Nothing secret is sent.
 
 import { checkFollows, decodeManifests, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm/client'
 import { OVER, scoped } from '../base/abort.js'
 import { SILENCE_MS, SLOW_MS, slowestMs } from '../base/constants.js'
 import { VersionError } from '../base/errors.js'
@@ -15,6 +16,12 @@ import { getBounded, type Link, type Links } from './transport.js'
 export interface Base extends Agreed {
   /** whether an update can lead to the next epoch of its generation; missing: it can */
   readonly follows?: (before: Manifest, next: Manifest) => boolean
+}
+
+/** An epoch of which only the manifest's hash was saved; undefined: any manifest of it will do. */
+export interface Saved {
+  readonly manifest: Pick<Manifest, 'databaseId' | 'generation' | 'epoch'>
+  readonly hash: Uint8Array | undefined
 }
 
 /**
@@ -60,7 +67,7 @@ export interface Path {
  * no server says so.
  */
 export async function pathTo(
-  base: Base,
+  base: Base | Saved,
   target: Agreed,
   holders: Links,
   following: Following,
@@ -73,16 +80,19 @@ export async function pathTo(
   return withinGeneration(base, target, path ?? (await anyPath(base, target, holders, following, signal)))
 }
 
-function nextTo(base: Agreed, target: Agreed, { core }: Following): readonly Agreed[] {
-  const hash = inCore(core, () => core.blake3(base.bytes))
-  if (!canFollow(base.manifest, target.manifest) || !equalBytes(target.manifest.previousManifest, hash)) {
-    throw new OutdatedError('manifest')
-  }
+function nextTo(base: Agreed | Saved, target: Agreed, { core }: Following): readonly Agreed[] {
+  if (!canFollow(base, target) || !names(target, base, core)) throw new OutdatedError('manifest')
   return [target]
 }
 
+/** Whether this manifest names the one of `before` by its hash. */
+function names({ manifest: { previousManifest } }: Agreed, before: Agreed | Saved, core: Core): boolean {
+  const hash = 'bytes' in before ? inCore(core, () => core.blake3(before.bytes)) : before.hash
+  return hash === undefined || equalBytes(previousManifest, hash)
+}
+
 async function anyPath(
-  base: Agreed,
+  base: Agreed | Saved,
   target: Agreed,
   holders: Links,
   following: Following,
@@ -117,7 +127,7 @@ async function anyPath(
  */
 async function pathFrom(
   link: Link,
-  base: Agreed,
+  base: Agreed | Saved,
   target: Agreed,
   length: Length,
   { core, pause }: Following,
@@ -125,7 +135,7 @@ async function pathFrom(
 ): Promise<readonly Agreed[] | undefined> {
   const kept: Agreed[] = []
   let keptBytes = 0
-  for (let last = base; ; ) {
+  for (let last: Agreed | Saved = base; ; ) {
     const before = last.manifest.epoch
     const piece = await piecesAfter(link, before, length, signal)
     const wanted = piece?.filter(({ manifest: { epoch } }) => epoch > before && epoch <= target.manifest.epoch) ?? []
@@ -133,15 +143,14 @@ async function pathFrom(
     if (endsEarly && piece?.some(({ manifest }) => manifest.epoch <= before)) throw ofTwoAges(link) // a file
     if (!canLead(last, wanted, target)) return undefined // before any of it is hashed
     for (const next of wanted) {
-      const hash = inCore(core, () => core.blake3(last.bytes))
-      if (!equalBytes(next.manifest.previousManifest, hash)) return undefined
+      if (!names(next, last, core)) return undefined
       await pause() // in JavaScript a long manifest takes milliseconds
       signal.throwIfAborted()
       last = next
       keptBytes += next.bytes.length
       if (keptBytes <= LONGEST_CHAIN) kept.push(isSame(next, target) ? target : next)
     }
-    if (isSame(last, target)) return kept
+    if ('bytes' in last && isSame(last, target)) return kept
     if (!isFull(wanted, target)) return undefined // else it could come an epoch at a time
   }
 }
@@ -169,9 +178,9 @@ export function ofTwoAges({ server }: Link): VersionError {
 }
 
 /** Whether these, which can come one after the other, go on from `base` and can lead to the target. */
-function canLead(base: Agreed, piece: readonly Agreed[], target: Agreed): boolean {
+function canLead(base: Agreed | Saved, piece: readonly Agreed[], target: Agreed): boolean {
   const [first, last] = [piece[0], piece.at(-1)]
-  if (first === undefined || last === undefined || !canFollow(base.manifest, first.manifest)) return false
+  if (first === undefined || last === undefined || !canFollow(base, first)) return false
   const { generation, partitions } = target.manifest
   const isBefore = ({ manifest }: Agreed) =>
     manifest.generation < generation || (manifest.generation === generation && manifest.partitions <= partitions)
@@ -179,10 +188,10 @@ function canLead(base: Agreed, piece: readonly Agreed[], target: Agreed): boolea
   return last.manifest.epoch < target.manifest.epoch || isSame(last, target)
 }
 
-function canFollow(before: Manifest, next: Manifest): boolean {
+function canFollow(before: Agreed | Saved, { manifest: next }: Agreed): boolean {
   try {
-    checkFollows(before, next)
-    return true
+    if ('bytes' in before) checkFollows(before.manifest, next)
+    return next.epoch === before.manifest.epoch + 1
   } catch {
     return false
   }
@@ -195,10 +204,11 @@ function isFull(piece: readonly Agreed[], target: Agreed): boolean {
   return piece.length >= CHAIN_MANIFESTS || bytes + longest > CHAIN_BYTES
 }
 
-function withinGeneration(base: Base, target: Agreed, path: readonly Agreed[]): Path {
+function withinGeneration(base: Base | Saved, target: Agreed, path: readonly Agreed[]): Path {
   const end = path.findIndex(({ manifest }, i) => {
     const { manifest: before } = path[i - 1] ?? base
-    return manifest.generation !== before.generation || base.follows?.(before, manifest) === false
+    if (manifest.generation !== before.generation) return true
+    return 'follows' in base && base.follows?.(before as Manifest, manifest) === false
   })
   if (end >= 0) return { path: path.slice(0, end), next: 'generation' }
   return { path, next: path.at(-1) === target ? 'target' : 'more' }

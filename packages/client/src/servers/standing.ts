@@ -14,6 +14,8 @@ export class Standing {
   readonly #late = new Set<string>()
   /** by the server's name, as it said last */
   readonly offers = new Map<string, Info['offers']>()
+  /** when a server was asked last what it shows, by its name; milliseconds of the environment's clock */
+  readonly lookedAt = new Map<string, number>()
 
   isLate({ server }: OfServer): boolean {
     return this.#late.has(server.name)

@@ -13,7 +13,6 @@ import {
   equalBytes,
   fromHex,
   type Info,
-  type Manifest,
   type NewestEvent,
   type SignatureInfo,
   toHex,
@@ -29,7 +28,7 @@ import { askAll, askOne, sleep } from './ask.js'
 import { type Heard, infoOf } from './info.js'
 import { type Agreed, compareEpochs, manifestOf } from './manifests.js'
 import { listed, namesOf } from './parties.js'
-import type { Signing } from './signatures.js'
+import type { EpochId, Signing } from './signatures.js'
 import type { StatsKeeper } from './stats.js'
 import type { Link, Links } from './transport.js'
 
@@ -447,7 +446,7 @@ function newestFirst(a: Pick<EpochInfo, 'generation' | 'epoch'>, b: Pick<EpochIn
 }
 
 /** Whether there is something to follow for a map at this manifest: a later epoch, or another database. */
-export function isNews(newest: NewestEvent, { databaseId, epoch }: Manifest): boolean {
+export function isNews(newest: NewestEvent, { databaseId, epoch }: EpochId): boolean {
   return newest.epoch > epoch || !equalBytes(newest.databaseId, databaseId)
 }
 
@@ -455,7 +454,7 @@ export function isNews(newest: NewestEvent, { databaseId, epoch }: Manifest): bo
  * What a server says that it has for a map at this manifest: something to follow, or what is not signed yet under the map's key. Undefined:
  * nothing newer.
  */
-export function newsIn(info: Info, base: Manifest, signing: Signing | undefined): 'signed' | 'unsigned' | undefined {
+export function newsIn(info: Info, base: EpochId, signing: Signing | undefined): 'signed' | 'unsigned' | undefined {
   const databaseId = fromHex(info.database)
   const isNew = (of: Pick<EpochInfo, 'generation' | 'epoch'>) => isNews({ databaseId, ...of }, base)
   if (!info.epochs.some(isNew)) return undefined

@@ -17,7 +17,7 @@ import { subscribe } from '../servers/events.js'
 import { Heard } from '../servers/info.js'
 import type { Agreed } from '../servers/manifests.js'
 import type { Servers } from '../servers/parties.js'
-import type { Signing } from '../servers/signatures.js'
+import type { EpochId, Signing } from '../servers/signatures.js'
 import type { Standing } from '../servers/standing.js'
 import { isNews, type Looking, newsIn } from '../servers/target.js'
 import { type Link, linksOf } from '../servers/transport.js'
@@ -25,11 +25,11 @@ import { type Link, linksOf } from '../servers/transport.js'
 /** The map that follows. */
 export interface Follower {
   /** the epoch it is at; undefined: not known, and nothing is followed */
-  readonly base: Agreed | undefined
+  readonly base: (Pick<Partial<Agreed>, 'bytes'> & { readonly manifest: EpochId }) | undefined
   /** how many hints were downloaded because no update led on */
   readonly madeAnew: number
-  /** asks all servers that have not been heard, and brings the map to the newest epoch */
-  follow(looking: Pick<Looking, 'heard'>): Promise<void>
+  /** asks all servers that have not been heard, and brings the map to the newest epoch. `from`: the one whose line is the reason */
+  follow(looking: Pick<Looking, 'heard'>, from: Link): Promise<void>
 }
 
 interface Listening {
@@ -137,7 +137,7 @@ class Lines {
       if (news === undefined) return false
       if (news === 'signed') {
         await turns.take(async () => {
-          if (this.#isNews(claim) && !this.#signal.aborted) await this.#follower.follow({ heard })
+          if (this.#isNews(claim) && !this.#signal.aborted) await this.#follower.follow({ heard }, this.#link)
           await heard.take(this.#link)
         })
         isInVain = signing === undefined // with a key, servers that lack what is signed are to blame

@@ -4,13 +4,13 @@
 import { ServersDisagreeError } from '../base/errors.js'
 import { OutdatedError } from '../servers/path.js'
 import type { Draft } from '../state/draft.js'
-import type { Machine, Watch } from '../state/machine.js'
+import type { Caller, Machine } from '../state/machine.js'
 import { type Beside, install, prepare } from '../state/replacing.js'
 
 /** A new hint that is being made, beside the one in use. */
 export interface Rebuild {
   readonly draft: Promise<Draft>
-  readonly watch: Watch
+  readonly caller: Caller
   readonly beside: Beside
   installing: Promise<void> | undefined
 }
@@ -33,11 +33,11 @@ export class Rebuilding {
     if (this.#current !== undefined) return this.#current
     if (reason !== 'spent') this.madeAnew++
     this.#machine.parts.announce({ type: 'outdated', reason })
-    const watch = this.#machine.watch(this.#ending)
-    const draft = prepare(this.#machine, watch)
+    const caller = this.#machine.caller(this.#ending)
+    const draft = prepare(this.#machine, caller)
     // A hint that runs out is at the same epoch as its successor, so isAsNew() needs its id.
     const beside = { replaces: reason === 'spent' ? this.#machine.known?.record.hintId : undefined }
-    const rebuild: Rebuild = { draft, watch, beside, installing: undefined }
+    const rebuild: Rebuild = { draft, caller, beside, installing: undefined }
     this.#current = rebuild
     draft.then(
       // Without a turn it stays here: the next lookup that needs it installs it, or close() frees it.
@@ -59,10 +59,10 @@ export class Rebuilding {
   }
 
   /** Does nothing if the draft cannot follow to the old hint's epoch: the next lookup begins again. */
-  async #put(draft: Draft, { watch, beside }: Rebuild): Promise<void> {
+  async #put(draft: Draft, { caller, beside }: Rebuild): Promise<void> {
     const epoch = this.#machine.known?.manifest.epoch ?? 0
     try {
-      if (draft.manifest.epoch < epoch) await draft.follow(watch.signal)
+      if (draft.manifest.epoch < epoch) await draft.follow(caller.signal)
       if (draft.manifest.epoch < epoch) {
         throw new ServersDisagreeError('the servers show an older epoch than before; try again later')
       }
@@ -71,7 +71,7 @@ export class Rebuilding {
       if (error instanceof OutdatedError) return
       throw error
     }
-    await install(this.#machine, draft, watch, beside)
+    await install(this.#machine, draft, caller, beside)
   }
 
   /** Frees what has not been installed. */

@@ -4,7 +4,7 @@
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import type { Core, Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
-import { EVENTS_PAUSE_MS, REPLACED_A_CALL, SLOW_MS } from '../base/constants.js'
+import { REPLACED_A_CALL, SLOW_MS } from '../base/constants.js'
 import {
   ClosedError,
   CondemnedError,
@@ -21,10 +21,8 @@ import { finishPending } from '../lookup/pending.js'
 import type { Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
-import { askOne, sleep } from '../servers/ask.js'
-import { subscribe } from '../servers/events.js'
-import { isFolder, lineOf } from '../servers/folder.js'
-import { infoOf } from '../servers/info.js'
+import { sleep } from '../servers/ask.js'
+import { listenTo } from '../servers/folder.js'
 import { readManifest } from '../servers/manifests.js'
 import { identityOf } from '../servers/parties.js'
 import { OutdatedError } from '../servers/path.js'
@@ -32,7 +30,7 @@ import type { Stats } from '../servers/stats.js'
 import { apply } from '../state/advancing.js'
 import { readHead } from '../state/head.js'
 import { belongsTo, fenceLinks, type Hint } from '../state/hint.js'
-import { Machine, type Parts, replacedTooOften, tabsName, type Watch } from '../state/machine.js'
+import { type Caller, Machine, type Parts, replacedTooOften, tabsName } from '../state/machine.js'
 import { type How, stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
 import { current, currentAgain } from '../state/restoring.js'
@@ -199,8 +197,8 @@ export class StatefulSession implements Session {
     const done = this.#queue.take(() => {
       this.#assertOpen()
       const progress = new ProgressMeter(this.#machine.parts.onProgress, onProgress)
-      const watch = { progress, demanded: true }
-      return scoped([signal, this.#closing.signal], signal => replace(this.#machine, { ...watch, signal }))
+      const caller = { progress, demanded: true }
+      return scoped([signal, this.#closing.signal], signal => replace(this.#machine, { ...caller, signal }))
     })
     return abortable(done, signal)
   }
@@ -262,11 +260,11 @@ export class StatefulSession implements Session {
   /** Brings the state in step with the store, then with the servers, and finishes a lookup that was left pending (S3). */
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const machine = this.#machine
-    const watch = { progress, signal }
+    const caller = { progress, signal }
     try {
-      await this.#queue.take(() => current(machine, watch))
-      if (!this.#isFresh()) await this.#catchUpInTime(watch)
-      await this.#queue.take(() => this.#takeUp(watch))
+      await this.#queue.take(() => current(machine, caller))
+      if (!this.#isFresh()) await this.#catchUpInTime(caller)
+      await this.#queue.take(() => this.#takeUp(caller))
     } catch (error) {
       if (!(error instanceof CondemnedError)) throw error
     }
@@ -279,7 +277,7 @@ export class StatefulSession implements Session {
   }
 
   /** As #catchUp. But a map that can answer without the servers does not wait for a slow server; it follows in the background. */
-  async #catchUpInTime({ progress, signal }: Watch): Promise<void> {
+  async #catchUpInTime({ progress, signal }: Caller): Promise<void> {
     const { clock } = this.#machine.parts.environment
     const followed = scoped([signal, this.#closing.signal], signal => this.#catchUp({ progress, signal }))
     const late = async (signal: AbortSignal) => {
@@ -290,9 +288,9 @@ export class StatefulSession implements Session {
   }
 
   /** Follows what the servers have published since the state was stored. */
-  async #catchUp(watch: Watch, replaced = 0): Promise<void> {
+  async #catchUp(caller: Caller, replaced = 0): Promise<void> {
     try {
-      await this.#followServers(watch.signal)
+      await this.#followServers(caller.signal)
     } catch (error) {
       // The servers may be away for a time. A map with all records answers without them; else the next lookup tries again.
       if (error instanceof ServerError && !(error instanceof TamperedError)) return
@@ -313,8 +311,8 @@ export class StatefulSession implements Session {
       }
       if (reason === 'generation') return void this.#rebuild(reason)
       if (replaced === REPLACED_A_CALL) throw replacedTooOften()
-      await this.#queue.take(() => startOver(this.#machine, reason, watch))
-      if (!this.#isFresh()) await this.#catchUp(watch, replaced + 1)
+      await this.#queue.take(() => startOver(this.#machine, reason, caller))
+      if (!this.#isFresh()) await this.#catchUp(caller, replaced + 1)
     }
   }
 
@@ -322,19 +320,19 @@ export class StatefulSession implements Session {
    * Finishes a pending lookup, and has the fence confirm the state (S8). If a server is away, the map opens all the same:
    * the first lookup tries again before it sends anything else, and the app can call reset().
    */
-  async #takeUp(watch: Watch): Promise<void> {
+  async #takeUp(caller: Caller): Promise<void> {
     const machine = this.#machine
     const rounds = new Rounds()
     for (;;) {
       try {
-        const hint = machine.live ?? (await current(machine, watch))
+        const hint = machine.live ?? (await current(machine, caller))
         rounds.count(hint)
         if (!hint.isPending) return await this.#admission.confirm(hint)
         await finishPending(machine, this.#admission, hint)
       } catch (error) {
         if (isMoved(error)) continue
         const final = [TamperedError, CondemnedError, UnsupportedError].some(kind => error instanceof kind)
-        if (final || watch.signal.aborted) throw error
+        if (final || caller.signal.aborted) throw error
         return
       }
     }
@@ -345,18 +343,18 @@ export class StatefulSession implements Session {
   /** Brings the state to the newest epoch, as far as updates lead. Lookups go on while the servers are asked. */
   async #followServers(signal: AbortSignal, asked: How = {}): Promise<void> {
     const machine = this.#machine
-    const watch = machine.watch(signal)
+    const caller = machine.caller(signal)
     for (;;) {
       const { base, scheme } = await this.#queue.take(async () => {
         this.#assertOpen()
         signal.throwIfAborted()
         assertAlive(machine.parts.core)
-        return machine.live ?? (await current(machine, watch))
+        return machine.live ?? (await current(machine, caller))
       })
       try {
         const { steps, isAll } = await stepsAfter(machine, scheme, base, signal, asked)
         const last = steps.at(-1)
-        if (last !== undefined) await this.#queue.take(() => apply(machine, steps, watch))
+        if (last !== undefined) await this.#queue.take(() => apply(machine, steps, caller))
         // Another tab may have moved the state meanwhile, and not as far.
         const { known } = machine
         const isThere = last === undefined || (known !== undefined && equalBytes(last.bytes, known.base.bytes))
@@ -364,7 +362,7 @@ export class StatefulSession implements Session {
       } catch (error) {
         if (!(error instanceof OutdatedError)) throw error
         // Another tab may have gone on while that was still possible.
-        const hint = await this.#queue.take(() => currentAgain(machine, watch))
+        const hint = await this.#queue.take(() => currentAgain(machine, caller))
         if (equalBytes(hint.base.bytes, base.bytes)) throw error
       }
     }
@@ -374,7 +372,7 @@ export class StatefulSession implements Session {
   listen(): void {
     const { environment } = this.#machine.parts
     const { signal } = this.#closing
-    const task = (signal: AbortSignal) => followEvents(this.#machine.parts, this, signal, this.#listenTo)
+    const task = (signal: AbortSignal) => followEvents(this.#machine.parts, this, signal, listenTo)
     if (!this.#machine.durable) {
       this.#listening = whileShown(task, signal)
       return
@@ -382,30 +380,10 @@ export class StatefulSession implements Session {
     const name = tabsName(this.#machine.parts)
     const keepInStep = () =>
       this.#queue
-        .take(() => scoped([signal], signal => currentAgain(this.#machine, this.#machine.watch(signal))))
+        .take(() => scoped([signal], signal => currentAgain(this.#machine, this.#machine.caller(signal))))
         .catch(() => {})
     const unsubscribe = environment.tabs.subscribe(name, keepInStep)
     this.#listening = environment.tabs.elect(name, task, signal).finally(unsubscribe)
-  }
-
-  /** To a server's stream, or to a folder's line, which is asked for now and then. What it is may change. */
-  readonly #listenTo: typeof subscribe = async (link, tabs, notify, signal) => {
-    const { lookedAt } = this.#machine
-    const { name } = link.server
-    while (!signal.aborted) {
-      try {
-        if (!link.standing.offers.has(name)) {
-          await askOne([link], { outlasts: true }, signal, (link, signal) => infoOf(link, signal))
-          lookedAt.set(name, link.environment.clock.now())
-        }
-        if (!isFolder(link)) return await subscribe(link, tabs, notify, signal)
-        await subscribe(link, tabs, notify, signal, lineOf(lookedAt))
-      } catch (error) {
-        if (signal.aborted) return
-        if (!(error instanceof ServerError)) throw error
-        await sleep(link.environment.clock, EVENTS_PAUSE_MS, signal)
-      }
-    }
   }
 
   /** Where the map is, for following events. */

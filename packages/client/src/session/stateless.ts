@@ -187,7 +187,7 @@ export class StatelessSession implements Session {
       signing?.checkExpiry(at.manifest)
       const { manifest } = at
       const maxQueries = this.#scheme.maxQueries(core, manifest, this.#lookups.length)
-      const epoch = { core, manifest, directory: undefined, maxQueries }
+      const epoch = { core, manifest, base: at, directory: undefined, maxQueries }
       const numbers = question.blocks(epoch)
       let sends = false
       try {

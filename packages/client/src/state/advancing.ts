@@ -7,14 +7,14 @@ import type { Step } from '../servers/update-lists.js'
 import { isMoved } from '../store/storage.js'
 import { applied } from './applying.js'
 import type { Hint } from './hint.js'
-import { type Machine, tooManyRestarts, type Watch } from './machine.js'
+import { type Caller, type Machine, tooManyRestarts } from './machine.js'
 import { current } from './restoring.js'
 import { keepVerifier } from './verifier.js'
 
 /** Applies those of `steps` that the hint has not applied yet. */
-export async function apply(machine: Machine, steps: readonly Step[], watch: Watch): Promise<void> {
+export async function apply(machine: Machine, steps: readonly Step[], caller: Caller): Promise<void> {
   for (let round = 1; round <= ROUNDS; round++) {
-    const hint = machine.live ?? (await current(machine, watch))
+    const hint = machine.live ?? (await current(machine, caller))
     const next = steps.find(({ manifest }) => manifest.epoch > hint.manifest.epoch)
     if (next === undefined) return await keepVerifier(machine.store, hint)
     try {

@@ -17,7 +17,7 @@ import { type HintRecord, StateMovedError, type StateStore } from '../store/stor
 import { applied } from './applying.js'
 import { heldPartition } from './held.js'
 import { baseOf, bindingOf, drawRecord, fenceLinks, Hint, knowingFences, partiesOf } from './hint.js'
-import type { Machine, Watch } from './machine.js'
+import type { Caller, Machine } from './machine.js'
 import { newest, stepsAfter } from './newest.js'
 import { rowsIn } from './rows.js'
 import { Saving } from './saving.js'
@@ -148,12 +148,12 @@ export class Draft {
   }
 
   /** Fetches all that is missing, and follows the servers if they move on meanwhile. */
-  async fetch(watch: Watch, gently: boolean): Promise<void> {
+  async fetch(caller: Caller, gently: boolean): Promise<void> {
     const { downloads, parts } = this.#machine
-    const { progress, signal } = watch
+    const { progress, signal } = caller
     for (;;) {
       if (!this.#begun) {
-        expectDownload(this.#machine, this.#scheme, this.#agreed.manifest, watch)
+        expectDownload(this.#machine, this.#scheme, this.#agreed.manifest, caller)
         progress.add(this.#directory.bytes.length)
       }
       this.#begun = true
@@ -169,7 +169,7 @@ export class Draft {
           gently,
           received,
           save: this.#saver(),
-          held: (q: number) => heldPartition(this.#machine, watch, this.#agreed.manifest, q),
+          held: (q: number) => heldPartition(this.#machine, caller, this.#agreed.manifest, q),
           rows,
         }
         await this.#preparation.fetch(sources, signal)
@@ -316,12 +316,12 @@ export class Draft {
  * A new hint in place of the one whose id is `replaces`. It is stored from its beginning on. Throws OutdatedError, with
  * nothing stored, if no update leads on from the epoch at which its download began.
  */
-export async function begin(machine: Machine, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
-  const draft = await newDraft(machine, watch)
+export async function begin(machine: Machine, replaces: Uint8Array | undefined, caller: Caller): Promise<Hint> {
+  const draft = await newDraft(machine, caller)
   try {
-    await draft.begin(replaces, watch.signal)
+    await draft.begin(replaces, caller.signal)
     try {
-      await draft.fetch(watch, false)
+      await draft.fetch(caller, false)
     } catch (error) {
       if (!(error instanceof OutdatedError)) throw error
       // With a publisher's key it stays until the next is begun in its place: it holds the newest epoch seen.
@@ -339,24 +339,24 @@ export async function begin(machine: Machine, replaces: Uint8Array | undefined, 
  * A draft at the newest epoch whose directory could be had, with nothing else downloaded. `letGo` is called when the draft
  * is freed, or if none could be made.
  */
-export async function newDraft(machine: Machine, watch: Watch, letGo = () => {}): Promise<Draft> {
+export async function newDraft(machine: Machine, caller: Caller, letGo = () => {}): Promise<Draft> {
   try {
-    return await drafted(machine, watch, letGo)
+    return await drafted(machine, caller, letGo)
   } catch (error) {
     letGo()
     throw error
   }
 }
 
-async function drafted(machine: Machine, watch: Watch, letGo: () => void): Promise<Draft> {
+async function drafted(machine: Machine, caller: Caller, letGo: () => void): Promise<Draft> {
   const { core, environment, servers, stats } = machine.parts
-  const { progress, signal } = watch
-  let agreed = await newest(machine, watch)
-  await assertMayDownload(machine, machine.schemeFor(agreed.manifest), agreed.manifest, watch)
+  const { progress, signal } = caller
+  let agreed = await newest(machine, caller)
+  await assertMayDownload(machine, machine.schemeFor(agreed.manifest), agreed.manifest, caller)
   let directory: Directory
   for (;;) {
     const { manifest } = agreed
-    expectDownload(machine, machine.schemeFor(manifest), manifest, watch)
+    expectDownload(machine, machine.schemeFor(manifest), manifest, caller)
     await environment.pause()
     if (manifest.keyed) progress.phase('directory')
     try {
@@ -365,7 +365,7 @@ async function drafted(machine: Machine, watch: Watch, letGo: () => void): Promi
       break
     } catch (error) {
       if (!(error instanceof ServerError) || signal.aborted) throw error
-      const now = await newest(machine, watch)
+      const now = await newest(machine, caller)
       if (equalBytes(now.bytes, agreed.bytes)) throw error
       agreed = now
     }
@@ -391,12 +391,12 @@ export async function assertMayDownload(
   machine: Machine,
   scheme: StatefulScheme,
   manifest: Manifest,
-  { demanded, signal }: Watch,
+  { demanded, signal }: Caller,
 ): Promise<void> {
   if (demanded !== true) await machine.parts.mayDownload?.(scheme.name, manifest, signal)
 }
 
-function expectDownload(machine: Machine, scheme: StatefulScheme, manifest: Manifest, { progress }: Watch): void {
+function expectDownload(machine: Machine, scheme: StatefulScheme, manifest: Manifest, { progress }: Caller): void {
   const { core, options } = machine.parts
   const bytes = scheme.prepareBytes?.(core, manifest) ?? scheme.costs(core, manifest, options).prepareBytes
   progress.expect(manifest.directoryBytes + bytes)

@@ -2,7 +2,7 @@
 
 import { equalBytes } from '@keyhush/protocol'
 import { type StateHead, StateMovedError, StateUnreadableError } from '../store/store.js'
-import type { Machine, Watch } from './machine.js'
+import type { Caller, Machine } from './machine.js'
 import { newest } from './newest.js'
 
 /** Whether a head is of this hint. */
@@ -40,12 +40,12 @@ export async function discard(
   machine: Machine,
   head: StateHead,
   reason: Discarding,
-  watch: Watch,
+  caller: Caller,
 ): Promise<Uint8Array | undefined> {
   const { hintId } = head.record
   // With a publisher's key, what this map has seen must not be forgotten because servers show an older database or
   // another one. First they have to show a signed manifest that may follow.
-  if (machine.parts.signing !== undefined && machine.manifest !== undefined) await newest(machine, watch)
+  if (machine.parts.signing !== undefined && machine.manifest !== undefined) await newest(machine, caller)
   // Such a state, and a condemned one, stay until another is begun in their place: if the servers break off, the epoch it
   // had seen, or its condemnation, must not be forgotten.
   const stays = head.condemned !== undefined || machine.parts.signing !== undefined

@@ -1,12 +1,12 @@
 // What a map has already of what it is about to download: partitions of its copy that have not changed.
 
 import { contentHash, equalBytes, type Manifest } from '@keyhush/protocol'
-import type { Machine, Watch } from './machine.js'
+import type { Caller, Machine } from './machine.js'
 
 /** A partition of the copy in use, if this manifest has the same, to be hashed again. None for reset(), which reuses nothing (S7). */
 export function heldPartition(
   { known }: Machine,
-  { demanded }: Watch,
+  { demanded }: Caller,
   next: Manifest,
   q: number,
 ): Uint8Array | undefined {

@@ -73,7 +73,7 @@ export interface Parts {
 }
 
 /** A download's progress, and the signal that calls it off. */
-export interface Watch {
+export interface Caller {
   readonly progress: ProgressMeter
   readonly signal: AbortSignal
   /** by reset(): the app is not asked */
@@ -102,8 +102,6 @@ export class Machine {
   readonly lookups: Links
   readonly fences: Links
   readonly checkpoints = new Checkpoints()
-  /** by the server's name: when it was asked last for what it shows, or a folder for its line */
-  readonly lookedAt = new Map<string, number>()
   /** the last caller has its answer: its effect may be stored */
   answering: Promise<void> = Promise.resolve()
   /** the storing of the last effect */
@@ -193,7 +191,7 @@ export class Machine {
   }
 
   /** Of what the map does by itself. */
-  watch(signal: AbortSignal): Watch {
+  caller(signal: AbortSignal): Caller {
     return { progress: new ProgressMeter(this.parts.onProgress), signal }
   }
 

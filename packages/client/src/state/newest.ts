@@ -10,13 +10,13 @@ import { type Agreed, isSame } from '../servers/manifests.js'
 import { type Base, OutdatedError, pathTo } from '../servers/path.js'
 import { assertNoFork, type Looking, type Target } from '../servers/target.js'
 import { type Step, withLists } from '../servers/update-lists.js'
-import type { Machine, Watch } from './machine.js'
+import type { Caller, Machine } from './machine.js'
 
 /** How the servers are asked. */
 export type How = Pick<Looking, 'heard' | 'patient'>
 
 /** The epoch for a new state, signed if a publisher's key was given. */
-export async function newest(machine: Machine, { signal }: Watch): Promise<Agreed> {
+export async function newest(machine: Machine, { signal }: Caller): Promise<Agreed> {
   const { mode, signing, atLeast } = machine.parts
   const needed = neededBy(machine, machine.known?.scheme ?? machine.schemeOf(mode))
   const greeting = greet(machine.downloads, machine.parts.environment, signal)
@@ -96,9 +96,7 @@ async function look(
   looking: Looking,
   signal: AbortSignal,
 ): Promise<Target> {
-  const { clock } = machine.parts.environment
-  const asked = (server: string) => machine.lookedAt.set(server, clock.now())
-  return await lookAt(machine.following, base, { ...looking, notBefore: machine.manifest?.epoch }, signal, asked)
+  return await lookAt(machine.following, base, { ...looking, notBefore: machine.manifest?.epoch }, signal)
 }
 
 /**

@@ -11,23 +11,23 @@ import { assertNotCondemned } from './condemnation.js'
 import { type Draft, newDraft } from './draft.js'
 import { isOf, readHead } from './head.js'
 import type { Hint } from './hint.js'
-import { type Machine, replacedTooOften, type Watch } from './machine.js'
+import { type Caller, type Machine, replacedTooOften } from './machine.js'
 import { current } from './restoring.js'
 import { useRows } from './sweeping.js'
 
 /** Puts a new hint in place of any other. If it fails, everything is as it was. */
-export async function replace(machine: Machine, watch: Watch): Promise<void> {
+export async function replace(machine: Machine, caller: Caller): Promise<void> {
   await machine.settling
   await machine.fallBackIfFailing()
-  await install(machine, await prepare(machine, watch), watch)
+  await install(machine, await prepare(machine, caller), caller)
 }
 
 /** Downloads a new hint beside the stored one. The caller installs or frees it. */
-export async function prepare(machine: Machine, watch: Watch): Promise<Draft> {
+export async function prepare(machine: Machine, caller: Caller): Promise<Draft> {
   for (let round = 0; ; round++) {
-    const draft = await newDraft(machine, watch, await useRows(machine, watch.signal))
+    const draft = await newDraft(machine, caller, await useRows(machine, caller.signal))
     try {
-      await draft.fetch(watch, false)
+      await draft.fetch(caller, false)
       return draft
     } catch (error) {
       draft.free()
@@ -47,13 +47,13 @@ export interface Beside {
  * which only reset() may (S7), nor one as new that another tab has put there meanwhile: that one is used then. The hint of
  * `beside` is replaced however new it is. Throws CondemnedError.
  */
-export async function install(machine: Machine, draft: Draft, watch: Watch, beside?: Beside): Promise<void> {
+export async function install(machine: Machine, draft: Draft, caller: Caller, beside?: Beside): Promise<void> {
   try {
     await machine.settling
     if (beside !== undefined) await assertNotCondemned(machine)
-    watch.progress.phase('ready') // from here on it cannot be called off
-    watch.signal.throwIfAborted()
-    const hint = await installed(machine, draft, watch.signal, beside)
+    caller.progress.phase('ready') // from here on it cannot be called off
+    caller.signal.throwIfAborted()
+    const hint = await installed(machine, draft, caller.signal, beside)
     machine.retire()
     machine.pardon()
     machine.movedTo(hint.manifest)
@@ -64,7 +64,7 @@ export async function install(machine: Machine, draft: Draft, watch: Watch, besi
     machine.noteFailure(error)
     // Another tab has begun anew meanwhile: its hint is as new as ours would have been.
     if (!isMoved(error)) throw error
-    await current(machine, watch)
+    await current(machine, caller)
   }
 }
 
@@ -102,12 +102,12 @@ async function installed(
 }
 
 /** Drops the hint in memory, from which no update leads on, and begins anew unless another tab already has. */
-export async function startOver(machine: Machine, reason: OutdatedError['reason'], watch: Watch): Promise<void> {
+export async function startOver(machine: Machine, reason: OutdatedError['reason'], caller: Caller): Promise<void> {
   await machine.settling
   const record = machine.known?.record
   machine.retire()
   machine.outdated = record && { record, reason }
-  await current(machine, watch)
+  await current(machine, caller)
 }
 
 /** Whether the store has another usable hint of the same database, and no older one. */

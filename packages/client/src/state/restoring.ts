@@ -19,20 +19,20 @@ import { assertNotCondemned, condemnForItself } from './condemnation.js'
 import { assertMayDownload, begin, Draft } from './draft.js'
 import { assertUnmoved, type Discarding, discard, isOf, readHead } from './head.js'
 import { belongsTo, bindingOf, Hint } from './hint.js'
-import { type Machine, replacedTooOften, tooManyRestarts, type Watch } from './machine.js'
+import { type Caller, type Machine, replacedTooOften, tooManyRestarts } from './machine.js'
 import { recallVerifier } from './verifier.js'
 
 /**
  * The hint, in step with the store. A lookup that was left pending is pending in it. Throws CondemnedError, StorageError,
  * and whatever a preparation throws.
  */
-export async function current(machine: Machine, watch: Watch): Promise<Hint> {
+export async function current(machine: Machine, caller: Caller): Promise<Hint> {
   for (let round = 1; round <= ROUNDS; round++) {
-    watch.signal.throwIfAborted()
+    caller.signal.throwIfAborted()
     try {
       await machine.fallBackIfFailing()
       await assertNotCondemned(machine)
-      return machine.live ?? (await inStep(machine, watch))
+      return machine.live ?? (await inStep(machine, caller))
     } catch (error) {
       if (isMoved(error)) continue
       if (!machine.noteFailure(error)) throw error
@@ -44,12 +44,12 @@ export async function current(machine: Machine, watch: Watch): Promise<Hint> {
 }
 
 /** The same, after another tab has moved the state on. */
-export async function currentAgain(machine: Machine, watch: Watch): Promise<Hint> {
+export async function currentAgain(machine: Machine, caller: Caller): Promise<Hint> {
   if (machine.durable) machine.doubt()
-  return await current(machine, watch)
+  return await current(machine, caller)
 }
 
-async function inStep(machine: Machine, watch: Watch): Promise<Hint> {
+async function inStep(machine: Machine, caller: Caller): Promise<Hint> {
   await machine.settling
   const head = await readHead(machine, true)
   const hint = machine.known
@@ -62,7 +62,7 @@ async function inStep(machine: Machine, watch: Watch): Promise<Hint> {
     machine.retire()
     if (head === undefined) machine.parts.announce({ type: 'discarded', reason: 'missing' })
   }
-  const recovered = await (head === undefined ? beginAnew(machine, undefined, watch) : recover(machine, head, watch))
+  const recovered = await (head === undefined ? beginAnew(machine, undefined, caller) : recover(machine, head, caller))
   machine.adopt(recovered, isOf(head, recovered.record.hintId) ? head!.journalBytes : 0)
   return recovered
 }
@@ -83,10 +83,10 @@ async function hasCaughtUp(machine: Machine, hint: Hint, head: StateHead): Promi
 }
 
 /** A new hint; again if the database is replaced or laid out anew during the download. */
-async function beginAnew(machine: Machine, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
+async function beginAnew(machine: Machine, replaces: Uint8Array | undefined, caller: Caller): Promise<Hint> {
   for (let round = 0; ; round++) {
     try {
-      return await begin(machine, round === 0 ? replaces : undefined, watch)
+      return await begin(machine, round === 0 ? replaces : undefined, caller)
     } catch (error) {
       if (!(error instanceof OutdatedError)) throw error
       machine.parts.announce({ type: 'discarded', reason: error.reason })
@@ -95,11 +95,11 @@ async function beginAnew(machine: Machine, replaces: Uint8Array | undefined, wat
   }
 }
 
-async function recover(machine: Machine, head: StateHead, watch: Watch): Promise<Hint> {
+async function recover(machine: Machine, head: StateHead, caller: Caller): Promise<Hint> {
   const { servers, announce } = machine.parts
   const { record, condemned, pending } = head
   const beginInstead = async (reason: Discarding) =>
-    await beginAnew(machine, await discard(machine, head, reason, watch), watch)
+    await beginAnew(machine, await discard(machine, head, reason, caller), caller)
   if (!belongsTo(record, servers)) return await beginInstead('servers')
   machine.remembers(readManifest(record.manifest))
   if (condemned !== undefined) {
@@ -118,7 +118,7 @@ async function recover(machine: Machine, head: StateHead, watch: Watch): Promise
   try {
     const readable = (what: 'download' | 'hint' | 'copy') =>
       announce({ type: 'resumed', what, pending: pending !== undefined })
-    if (head.stage === 'partial') return await resume(machine, scheme, head, watch, () => readable('download'))
+    if (head.stage === 'partial') return await resume(machine, scheme, head, caller, () => readable('download'))
     const hint = await reopen(machine, scheme, head)
     readable(scheme.parties.length === 0 ? 'copy' : 'hint')
     return hint
@@ -126,7 +126,7 @@ async function recover(machine: Machine, head: StateHead, watch: Watch): Promise
     if (error instanceof UnsuitedError) {
       // Before it is discarded: a map with other options may still want it.
       const manifest = storedManifest(record.manifest)
-      await assertMayDownload(machine, machine.schemeFor(manifest), manifest, watch)
+      await assertMayDownload(machine, machine.schemeFor(manifest), manifest, caller)
       return await beginInstead('mode')
     }
     const outdated = error instanceof OutdatedError
@@ -144,7 +144,7 @@ async function resume(
   machine: Machine,
   scheme: StatefulScheme,
   { record, version }: StateHead,
-  watch: Watch,
+  caller: Caller,
   readable: () => void,
 ): Promise<Hint> {
   const { core } = machine.parts
@@ -160,9 +160,9 @@ async function resume(
     if (!equalBytes(preparation.id, record.hintId)) throw unreadable('the half-made hint is not the one on record')
     if (!machine.suits(scheme, preparation)) throw new UnsuitedError()
     readable()
-    await assertMayDownload(machine, scheme, agreed.manifest, watch)
-    await draft.follow(watch.signal)
-    await draft.fetch(watch, true)
+    await assertMayDownload(machine, scheme, agreed.manifest, caller)
+    await draft.follow(caller.signal)
+    await draft.fetch(caller, true)
     return await draft.complete()
   } finally {
     if (draft) draft.free()

@@ -10,15 +10,17 @@ import { CondemnedError, KeyhushError, TamperedError, UsageError } from '../base
 import type { Condemnation, MapEvent, OnEvent } from '../base/events.js'
 import type { OnProgress } from '../base/progress.js'
 import { type Key, keyBytes } from '../lookup/keys.js'
-import type { AtEpoch, Question } from '../lookup/question.js'
+import { type AtEpoch, type Found, type Question, valuesOf } from '../lookup/question.js'
 import { type KeyhushMap, OpenedMap } from '../map.js'
 import { type OptionOf, optionsOf } from '../option-table.js'
 import type { OpenOptions } from '../options.js'
+import { platformRandom } from '../platform/environment.js'
 import { assertPlatform } from '../platform/minimum.js'
 import type { Awaited, Budget } from '../servers/budget.js'
 import type { Stats, Traffic } from '../servers/stats.js'
 import type { Session } from '../session/session.js'
 import { checkChanges, checkEntries, checkEvent, checkFailure, checkNumbers, MODES } from './fake-arguments.js'
+import { FakeWatcher } from './fake-watches.js'
 
 /** Options of `fakeMap()`. */
 export interface FakeOptions extends Pick<OpenOptions, Exclude<OptionOf<'fakeMap'>, 'mode'>> {
@@ -97,11 +99,13 @@ class Fake extends OpenedMap implements FakeMap {
   readonly #fake: FakeSession
 
   constructor(session: FakeSession, { normalize, onEvent, timeoutMs = TIMEOUT_MS }: FakeOptions) {
-    const random = (bytes: number) => crypto.getRandomValues(new Uint8Array(bytes))
+    const random = platformRandom
     const subscribe = (listener: OnEvent) => session.subscribe(listener)
     const slow = (servers: readonly string[]) => session.announce({ type: 'slow', servers })
     const budget: Budget = { clock: CLOCK, connection: undefined, awaited: session, timeoutMs, slow }
-    super({ session, random, normalize, subscribe, budget, leave: () => session.close() })
+    const { watcher } = session
+    const watching = { watcher, load: async () => watcher }
+    super({ session, random, normalize, subscribe, budget, watching, leave: () => session.close() })
     this.#fake = session
     if (onEvent !== undefined) subscribe(onEvent)
   }
@@ -142,6 +146,10 @@ class FakeSession implements Session, Awaited {
   readonly #delayMs: number
   readonly #maxQueries: number
   #slots: readonly Slot[]
+  readonly watcher = new FakeWatcher(
+    async (key, signal) => (await this.ask(valuesOf([key], 1, platformRandom), signal))[0],
+    () => this.#epoch,
+  )
   readonly #listeners = new Set<OnEvent>()
   readonly #underWay = new Set<Promise<unknown>>()
   #epoch = 1
@@ -280,6 +288,7 @@ class FakeSession implements Session, Awaited {
     }
     this.#slots = slots
     this.announce({ type: 'updated', generation: 1, epoch: this.#epoch + 1 })
+    this.watcher.published(key => slots.find(slot => slot.key === key)?.value.slice() as Found)
   }
 
   /** Goes on to its end even if the caller gives up, as a real lookup does. */
@@ -311,14 +320,14 @@ class FakeSession implements Session, Awaited {
         this.#slots.findIndex(slot => slot.key === key),
       )
     }
-    const { manifest } = this
-    return { core, manifest: { ...manifest, records: Math.max(1, manifest.records) }, directory: { index } }
+    const manifest = { ...this.manifest, records: Math.max(1, this.manifest.records) }
+    return { core, manifest, base: { manifest, bytes: new Uint8Array() }, directory: { index } }
   }
 }
 
 function recordOf({ key, value }: Slot): StoredRecord {
   const fingerprint = Uint8Array.from(key?.match(/../g) ?? [], digits => Number.parseInt(digits, 16))
-  return { fingerprint, empty: key === undefined, value }
+  return { fingerprint, empty: key === undefined, value, bytes: value }
 }
 
 function nameOf(key: Key): string {

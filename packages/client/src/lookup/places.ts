@@ -1,0 +1,44 @@
+// Lookups that give where a key is, beside what it is.
+
+import { equalBytes } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm/client'
+import { inCore } from '../platform/core.js'
+import type { Environment } from '../platform/environment.js'
+import type { Agreed } from '../servers/manifests.js'
+import { type Place, placesAfter } from './moved.js'
+import { type Question, valuesOf } from './question.js'
+
+/** What a lookup says of keys at an epoch, in their order. */
+export interface Placed {
+  readonly core: Core
+  readonly base: Agreed
+  readonly places: readonly Place[]
+}
+
+/** Where keys are. Up to `padTo` queries are made, the rest at random indices. */
+export function placesOf(keys: readonly Uint8Array[], padTo: number, random: Environment['random']): Question<Placed> {
+  const values = valuesOf(keys, padTo, random)
+  let asked: Uint32Array = new Uint32Array()
+  return {
+    blocks: at => values.blocks(at),
+    indices(at) {
+      asked = values.indices(at)
+      return asked
+    },
+    read(at, records, lists) {
+      values.read(at, records, lists) // throws
+      const { core, base, manifest } = at
+      const prints = inCore(core, () => keys.map(key => core.fingerprint(key)))
+      const absent: Place = { index: undefined, record: new Uint8Array(manifest.recordBytes) }
+      // What lists have moved is there; else it is where it was asked for.
+      let places: Place[] = keys.map(() => ({ index: undefined, record: undefined }))
+      for (const list of lists) places = placesAfter(list, manifest.recordBytes, prints, places)
+      places = places.map((place, i) => {
+        if (place.record !== undefined) return place
+        const { fingerprint, bytes } = records[i]!
+        return equalBytes(fingerprint!, prints[i]!) ? { index: asked[i], record: bytes.slice() } : absent
+      })
+      return { core, base, places }
+    },
+  }
+}

@@ -1,0 +1,87 @@
+// Follows the lists that some servers have, as far as they lead (docs/protocol.md, Updates). Nothing here knows any key.
+
+import { equalBytes } from '@keyhush/protocol'
+import { lookAt } from '../servers/folder.js'
+import type { Agreed } from '../servers/manifests.js'
+import { isSame } from '../servers/manifests.js'
+import { OutdatedError, pathTo, type Saved } from '../servers/path.js'
+import type { Following, Looking } from '../servers/target.js'
+import type { Links } from '../servers/transport.js'
+import { type Step, withLists } from '../servers/update-lists.js'
+import type { Why } from './watched.js'
+
+/** An epoch to which no list leads. */
+export interface Elsewhere {
+  readonly at: Agreed
+  readonly why: Why
+  /** whether it is not of the history before: one of another database, or another one of this */
+  readonly isOther: boolean
+}
+
+/** `there`: they have nothing newer. */
+export type Outcome = 'moved' | 'there' | Elsewhere
+
+/** Who follows. */
+export interface Reader {
+  /** where it has read to; moved by `take` and `arrive` */
+  readonly base: Agreed | Saved
+  hashOf(manifest: Agreed): Uint8Array
+  /** reads a list */
+  take(step: Step): void
+  /** learns the manifest of the epoch that it is at */
+  arrive(at: Agreed): void
+}
+
+/** Throws the failures of servers. `most`: bytes of lists, by their manifests. */
+export async function followLists(
+  reader: Reader,
+  following: Following,
+  looking: Looking,
+  most: number,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  for (let [loaded, outcome]: [number, Outcome] = [0, 'there']; ; outcome = 'moved') {
+    const { base } = reader
+    const { epoch, databaseId } = base.manifest
+    const known = 'bytes' in base ? base : undefined
+    const { at, holders } = await lookAt(following, known, { ...looking, notBefore: epoch }, signal)
+    if (at === undefined || at.manifest.epoch < epoch) return outcome
+    if (!equalBytes(at.manifest.databaseId, databaseId)) return { at, why: 'gap', isOther: true }
+    if (at.manifest.epoch === epoch) {
+      const isThis = known === undefined ? equalBytes((base as Saved).hash!, reader.hashOf(at)) : isSame(known, at)
+      if (!isThis) return { at, why: 'contradiction', isOther: true }
+      reader.arrive(at)
+      return outcome
+    }
+    const path = await pathFrom(base, at, holders, following, signal)
+    if (path === undefined) return { at, why: 'contradiction', isOther: true }
+    loaded += path.reduce((sum, { manifest }) => sum + manifest.updateListBytes, 0)
+    if (path.length === 0 || loaded > most) return { at, why: 'gap', isOther: false }
+    for (const step of await withLists(path, following, signal)) reader.take(step)
+  }
+}
+
+/** The epochs that lists lead to; none, if servers have no more of them; undefined, if they have another history. */
+async function pathFrom(
+  base: Agreed | Saved,
+  at: Agreed,
+  holders: Links,
+  following: Following,
+  signal: AbortSignal,
+): Promise<readonly Agreed[] | undefined> {
+  const isAny = async () => {
+    const { databaseId, generation, epoch } = base.manifest
+    await pathTo({ manifest: { databaseId, generation, epoch }, hash: undefined }, at, holders, following, signal)
+    return undefined
+  }
+  const none = (error: unknown) => {
+    if (error instanceof OutdatedError) return []
+    throw error
+  }
+  try {
+    return (await pathTo(base, at, holders, following, signal)).path
+  } catch (error) {
+    if (!(error instanceof OutdatedError)) throw error
+    return await isAny().catch(none)
+  }
+}
