@@ -14,14 +14,15 @@ import { startCore } from './platform/starting.js'
 import { platformEnvironment } from './platform/whole.js'
 import type { ProofsPackages } from './scheme/kinds.js'
 import { KNOWN, schemesFor } from './scheme/known.js'
-import type { Scheme, SchemeCosts } from './scheme/scheme.js'
+import { lacking } from './scheme/offered.js'
+import type { SchemeCosts } from './scheme/scheme.js'
 import { within } from './servers/budget.js'
-import { isFolder, lookAt } from './servers/folder.js'
+import { lookAt } from './servers/folder.js'
 import { greet } from './servers/info.js'
 import { apartOf, checkAtLeast, parseServers } from './servers/parties.js'
 import { StatsKeeper } from './servers/stats.js'
 import { Lag } from './servers/target.js'
-import { type Links, linksOf } from './servers/transport.js'
+import { linksOf } from './servers/transport.js'
 import { buildFor } from './session/opening.js'
 
 /** What a map will cost, and the mode that serves `lookupsPerDay` (20, if you pass none) in a map that stays open for a month. */
@@ -42,16 +43,6 @@ export interface EstimateOptions extends ProofsPackages, Pick<OpenOptions, Optio
   readonly lookupsPerDay?: number | undefined
   /** For `dayBytes`: records that change in a day. Default: 0. */
   readonly changesPerDay?: number | undefined
-}
-
-/** Whether these servers, as they said last, have what the scheme asks for: files alone answer no queries. */
-function isOffered(scheme: Scheme, links: Links, atLeast: number): boolean {
-  const said = links.map(({ server, standing }) => standing.offers.get(server.name))
-  if (scheme.kind === 'stateless') {
-    return said.filter(offers => offers === undefined || scheme.isOffered(offers)).length >= atLeast
-  }
-  if (scheme.parties.length === 1 && said.some(offers => offers?.single === false)) return false
-  return scheme.parties.length <= links.length - links.filter(isFolder).length
 }
 
 /**
@@ -102,7 +93,7 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
     const modes = Object.fromEntries(
       [...schemesFor(SCHEMES, apart, oneServer !== undefined)].flatMap(([name, known]) => {
         const scheme = known.kind === 'stateless' ? (oneServer ?? known) : known
-        if (!isOffered(scheme, links, atLeast)) return []
+        if (lacking(scheme, links, atLeast)) return []
         try {
           return [[name, scheme.costs(core, manifest, schemeOptions)]]
         } catch (error) {
@@ -113,14 +104,14 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
         }
       }),
     )
-    const advice: Advice = links.some(isFolder)
-      ? { mode: 'local', download: 'local', paysAfter: 0 } // as the map itself chooses
-      : adviceFor(core, manifest, {
-          ...{ instant: modes['instant'] !== undefined, servers: apart },
-          ...{ mayDownload: options.download !== 'never', lookupsPerDay },
-        })
+    const advice = adviceFor(core, manifest, {
+      ...{ instant: modes['instant'] !== undefined, servers: apart },
+      ...{ mayDownload: options.download !== 'never', lookupsPerDay },
+    })
+    const offered = (mode: Mode) => (modes[mode] === undefined ? 'local' : mode) // as the map itself chooses
     const { records, epoch, directoryBytes } = manifest
-    return { records, epoch, ...advice, directoryBytes, modes }
+    const advised = { ...advice, mode: offered(advice.mode), download: offered(advice.download) }
+    return { records, epoch, ...advised, directoryBytes, modes }
   }
   const { clock, connection } = environment
   const { signal, timeoutMs = TIMEOUT_MS } = options

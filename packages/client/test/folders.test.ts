@@ -14,8 +14,8 @@ import type { Database } from './support/database.js'
 import { laidOutAnew, nextEpoch } from './support/epochs.js'
 import { core, failureOf, Harness } from './support/harness.js'
 import { A, B, Network, type Seen } from './support/network.js'
-import { DAY, epochsOf, NOW, publisherKey, signatureOf } from './support/signed.js'
-import { World } from './support/world.js'
+import { DAY, epochsOf, NOW, publisherKey, signatureOf, signedOnBoth } from './support/signed.js'
+import { type Life, World } from './support/world.js'
 
 const MINUTES = 60_000
 const utf8 = (text: string) => new TextEncoder().encode(text)
@@ -525,5 +525,94 @@ describe('what a folder offers', () => {
     const harness = new Harness(host.network)
     const map = await harness.open({ ...unsigned, integrity: 'server' })
     expect(await harness.drive(map.at(3))).toEqual(EPOCHS[3]!.byIndex[3])
+  })
+})
+
+describe('servers that become folders', () => {
+  const two = { ...ONE, servers: [A, B], push: false } as const
+  const refused = { name: 'UnsupportedError', reason: 'offer', message: expect.stringContaining('in another mode') }
+  const MODES = {
+    full: [{ ...two, mode: 'full' }, {}],
+    single: [{ ...two, mode: 'single', servers: [A], lookups: 60 }, {}],
+    instant: [{ ...two, mode: 'instant' }, {}],
+    'auto, without a state': [two, { pays: () => false }],
+    'auto, with hints': [two, { pays: () => true, choose: () => tapir }],
+  } as const
+  const isDemanded = (kind: keyof typeof MODES) => !kind.startsWith('auto')
+
+  /** A map of two servers, which has looked up. */
+  async function begun(kind: keyof typeof MODES) {
+    const network = signedOnBoth(...EPOCHS.slice(0, 2))
+    const world = new World({ network, database: EPOCHS[1]!, audited: false })
+    const [options, planner] = MODES[kind]
+    const life = world.life()
+    const open = (on: Life) => on.open(options, planner)
+    const map = await open(life)
+    for (const index of [1, 2]) expect(await world.drive(map.at(index))).toEqual(EPOCHS[1]!.byIndex[index])
+    if (kind === 'auto, with hints') {
+      await world.drive(map.prepare())
+      await world.drive(map.at(1))
+      expect(map.mode).toBe('full')
+    }
+    /** From now on they are folders. `sent`: what was no question for a file. */
+    const become = (epoch: number) => {
+      const before = network.seen.length
+      const host = new Host(at(epoch))
+      network.both(seen => host.reply(seen))
+      const sent = () => network.seen.slice(before).filter(({ method }) => method !== 'GET')
+      return { host, sent }
+    }
+    return { world, network, life, map, open, become }
+  }
+
+  test.each(
+    (Object.keys(MODES) as (keyof typeof MODES)[]).flatMap(kind => [2, 3].map(epoch => [kind, epoch] as const)),
+  )('under a map of mode %s, at epoch %i: no lookup reaches them once it knows', async (kind, epoch) => {
+    const { world, network, life, map, become } = await begun(kind)
+    const { sent } = become(epoch)
+    if (isDemanded(kind)) {
+      expect(await life.failure(map.sync())).toMatchObject(refused)
+      expect(await life.failure(map.at(1))).toMatchObject(refused)
+      expect(sent()).toEqual([])
+      network.both(undefined)
+      expect(await world.drive(map.at(1))).toEqual(EPOCHS[1]!.byIndex[1])
+      return
+    }
+    await world.drive(map.sync())
+    for (const index of [1, 2, 3]) expect(await world.drive(map.at(index))).toEqual(EPOCHS[epoch - 1]!.byIndex[index])
+    expect([map.mode, map.epoch, sent()]).toEqual(['local', epoch, []])
+  })
+
+  test.each(['full', 'single', 'auto, with hints'] as const)(
+    'under a stored state of mode %s, which is kept: none either, and no question for its fence',
+    async kind => {
+      for (const isPending of [false, true]) {
+        const { world, network, life, map, open, become } = await begun(kind)
+        if (isPending) await world.interrupt(life, map)
+        await world.drive(map.close())
+        const { sent } = become(3)
+        if (isDemanded(kind)) {
+          expect(await world.life().failure(open(world.life()))).toMatchObject(refused)
+          network.both(undefined)
+        }
+        const next = world.life()
+        const again = await open(next)
+        const { byIndex } = EPOCHS[again.epoch! - 1]!
+        expect(await world.drive(again.at(1))).toEqual(byIndex[1])
+        if (!isDemanded(kind)) expect([again.mode, again.epoch, sent()]).toEqual(['local', 3, []])
+        else expect(next.events).toContainEqual(expect.objectContaining({ type: 'resumed', pending: isPending }))
+      }
+    },
+  )
+
+  test('also where files are missing, so that the map cannot know which epoch they are of', async () => {
+    const { world, map, open, become } = await begun('full')
+    await world.drive(map.close())
+    const { host, sent } = become(3)
+    for (const path of ['/v1/manifest', '/v1/manifests']) host.files.delete(path)
+    const next = world.life()
+    const again = await open(next)
+    expect(await next.failure(again.at(1))).toMatchObject({ retryable: true })
+    expect(sent()).toEqual([])
   })
 })

@@ -25,10 +25,20 @@ export type MapEvent =
    * - `manifest`: it is of another database.
    * - `mode`: it was made for another mode or kind of proof than your options ask for.
    * - `spent`: its lookups are used up.
+   * - `offer`: the servers do not answer lookups of its mode any more.
    */
   | {
       readonly type: 'discarded'
-      readonly reason: 'unreadable' | 'servers' | 'missing' | 'history' | 'generation' | 'manifest' | 'mode' | 'spent'
+      readonly reason:
+        | 'unreadable'
+        | 'servers'
+        | 'missing'
+        | 'history'
+        | 'generation'
+        | 'manifest'
+        | 'mode'
+        | 'spent'
+        | 'offer'
     }
   /** The map answers from a newer version of the database. */
   | { readonly type: 'updated'; readonly generation: number; readonly epoch: number }
@@ -38,11 +48,11 @@ export type MapEvent =
    */
   | { readonly type: 'behind'; readonly epoch: number; readonly servers: readonly string[] }
   /**
-   * No update list leads to what the servers have now, for a reason as in `discarded`; or few lookups are left (`spent`). The map
-   * downloads the database again. The old state answers as long as the servers take its queries and it has lookups left. Then `updated`
+   * The state needs a successor, for a reason as in `discarded`: mostly no update list leads to what the servers have now. With `spent`, few
+   * lookups are left. The map downloads the database again. The old state answers as long as the servers take its queries and it has lookups left. Then `updated`
    * comes, if the epoch is another.
    */
-  | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' | 'spent' }
+  | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' | 'spent' | 'offer' }
   /**
    * In mode `auto` on a metered line: a download of so many bytes, for this mode, waits until the line is not metered, or until
    * `prepare()`. `open({ network: 'any' })` does not wait.

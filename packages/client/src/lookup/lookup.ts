@@ -78,6 +78,7 @@ export class StatefulLookup<T> {
       try {
         const hint = machine.live ?? (await current(machine, caller))
         if (signing !== undefined) await assertVouched(machine, hint, caller)
+        if (!machine.offers(hint.scheme)) await follow(machine, hint, caller) // what they offer may have changed
         signal.throwIfAborted()
         this.#rounds.count(hint)
         const next = this.#next(hint, signal)
@@ -162,9 +163,13 @@ async function assertVouched(machine: Machine, hint: Hint, caller: Caller): Prom
     const unseen = 'expected a signature of the database that this map keeps, got none so far'
     throw new SignatureError(`${unseen}; call sync() when the servers can be reached`)
   }
-  const { steps } = await stepsAfter(machine, hint.scheme, hint.base, caller.signal)
-  await apply(machine, steps, caller)
+  await follow(machine, hint, caller)
   if (machine.manifest !== undefined) signing.checkExpiry(machine.manifest)
+}
+
+async function follow(machine: Machine, { scheme, base }: Hint, caller: Caller): Promise<void> {
+  const { steps } = await stepsAfter(machine, scheme, base, caller.signal)
+  await apply(machine, steps, caller)
 }
 
 /** Counts how often an operation starts over although no other tab has moved the state. Throws when that is too often. */

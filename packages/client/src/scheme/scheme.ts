@@ -48,6 +48,8 @@ export type ProofsPreference = 'auto' | Proofs
 interface AnyScheme {
   /** `map.mode`, and the scheme's name in stored states. Never changes. */
   readonly name: Mode
+  /** Whether a server that offers this can be a party (offered.ts). */
+  isOffered(offers: Info['offers']): boolean
   /** What a map will cost under this manifest. Throws UnsupportedError if these servers do not offer the scheme. */
   costs(core: Core, manifest: Manifest, options: SchemeOptions): SchemeCosts
 }
@@ -70,8 +72,6 @@ export interface StatelessScheme extends AnyScheme {
   readonly kind: 'stateless'
   /** whether a module of its own has crashed; missing: it has none */
   readonly dead?: boolean
-  /** Whether a server that offers this can be a party. */
-  isOffered(offers: Info['offers']): boolean
   /** Most queries of one lookup with so many servers. Throws UnsupportedError for a database without such lookups. */
   maxQueries(core: Core, manifest: Manifest, servers: number): number
   /**

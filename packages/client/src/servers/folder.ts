@@ -78,10 +78,15 @@ export async function lookAt(
   return await findTarget(following, base, { ...looking, heard: { take }, manifests }, signal)
 }
 
-/** Whether a server is a folder, as it said last: it has updates, and nobody tells of them. */
+/** Whether a server is a folder, as it said last. */
 export function isFolder({ server, standing }: Link): boolean {
   const offers = standing.offers.get(server.name)
-  return offers?.updates === true && !offers.push
+  return offers !== undefined && isFolderWith(offers)
+}
+
+/** Whether a server that offers this is a folder: it has updates, and nobody tells of them. */
+export function isFolderWith({ updates, push }: Info['offers']): boolean {
+  return updates && !push
 }
 
 function noteLook({ server, standing, environment }: Link): void {

@@ -27,11 +27,11 @@ export interface Saved {
 /**
  * No update leads from a hint's epoch to the servers' newest. `history`: the servers no longer keep the epochs between;
  * `generation`: the database has another layout or directory, or has outgrown the hint; `manifest`: it is another database;
- * `spent`: the hint's lookups are used up.
+ * `spent`: the hint's lookups are used up; `offer`: the servers do not answer it any more.
  */
 export class OutdatedError extends Error {
   override readonly name = 'OutdatedError'
-  readonly reason: 'history' | 'generation' | 'manifest' | 'spent'
+  readonly reason: 'history' | 'generation' | 'manifest' | 'spent' | 'offer'
 
   constructor(reason: OutdatedError['reason']) {
     super(`no update leads to the newest epoch (${reason})`)

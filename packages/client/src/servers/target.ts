@@ -51,8 +51,8 @@ export interface Looking {
   readonly heard?: Pick<Heard, 'take'> | undefined
   /** manifests that were asked for already, by their server, and perhaps by what it shows */
   readonly manifests?: { get(server: string, shown?: EpochInfo): Promise<Agreed> | undefined } | undefined
-  /** called with what the servers say, before any of it is checked; may throw */
-  readonly onReplies?: ((replies: Target['replies']) => void) | undefined
+  /** called with what each server says, in their order, before any of it is checked; may throw. Undefined: it has not replied in time */
+  readonly onReplies?: ((replies: readonly (Info | undefined)[]) => void) | undefined
   /** where the map has been: it does not go back behind this epoch */
   readonly notBefore?: number | undefined
   /** whether servers that were late before are waited for as the others */
@@ -64,8 +64,6 @@ export interface Target {
   readonly at: Agreed | undefined
   /** the servers that show it */
   readonly holders: Links
-  /** what each server says, in their order; undefined: of one that has not replied in time */
-  readonly replies: readonly (Info | undefined)[]
 }
 
 /** A newer signed epoch, and the servers that do not show it: they hold the map back. */
@@ -182,7 +180,7 @@ class Look {
     if (shown === undefined) throw this.#apart()
     if (holders.length >= enough) {
       lag.note(undefined, [])
-      return { at: newest ?? (await this.#manifestOf(shown)), holders, replies }
+      return { at: newest ?? (await this.#manifestOf(shown)), holders }
     }
     const before = await this.#before(newest!, signing!)
     if (before.at === undefined) this.#assertAlike(newest!)
@@ -190,7 +188,7 @@ class Look {
       shown.epoch,
       links.filter(link => !holders.includes(link)),
     )
-    return { ...before, replies }
+    return before
   }
 
   // ---- with a publisher's key -------------------------------------------------------------------------
@@ -261,7 +259,7 @@ class Look {
   }
 
   /** The epoch before, which `newest` names by its hash, if those that are needed show it, and the map may be there. */
-  async #before({ manifest }: Agreed, signing: Signing): Promise<Pick<Target, 'at' | 'holders'>> {
+  async #before({ manifest }: Agreed, signing: Signing): Promise<Target> {
     const hash = toHex(manifest.previousManifest)
     const shown = this.#shown.find(shown => shown.manifest === hash)
     const holders = shown === undefined ? [] : this.#holders(shown)

@@ -35,8 +35,10 @@ export class Rebuilding {
     this.#machine.parts.announce({ type: 'outdated', reason })
     const caller = this.#machine.caller(this.#ending)
     const draft = prepare(this.#machine, caller)
-    // A hint that runs out is at the same epoch as its successor, so isAsNew() needs its id.
-    const beside = { replaces: reason === 'spent' ? this.#machine.known?.record.hintId : undefined }
+    // Such a hint may be at the same epoch as its successor, so isAsNew() needs its id.
+    const beside = {
+      replaces: reason === 'spent' || reason === 'offer' ? this.#machine.known?.record.hintId : undefined,
+    }
     const rebuild: Rebuild = { draft, caller, beside, installing: undefined }
     this.#current = rebuild
     draft.then(

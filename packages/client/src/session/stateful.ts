@@ -327,6 +327,7 @@ export class StatefulSession implements Session {
       try {
         const hint = machine.live ?? (await current(machine, caller))
         rounds.count(hint)
+        if (!machine.offers(hint.scheme)) return // the first lookup asks what they offer
         if (!hint.isPending) return await this.#admission.confirm(hint)
         await finishPending(machine, this.#admission, hint)
       } catch (error) {

@@ -6,7 +6,7 @@ import type { InstantOf, Manifest } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
-import { ClosedError, ServerError, TamperedError, UnsupportedError, UsageError } from '../base/errors.js'
+import { ClosedError, ServerError, TamperedError, UsageError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
 import { shuffled } from '../base/random.js'
@@ -15,6 +15,7 @@ import { openVerified, type Question } from '../lookup/question.js'
 import { bytesOf, isAhead, type Sending, sendAll } from '../lookup/sending.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
+import { assertOffered, lacking } from '../scheme/offered.js'
 import type { Equipment, SchemeContext, StatelessScheme } from '../scheme/scheme.js'
 import { firstOf, isPassing, Pace, sleep, type Try } from '../servers/ask.js'
 import { worstOf } from '../servers/failures.js'
@@ -137,19 +138,7 @@ export class StatelessSession implements Session {
   async begin(_progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const greeting = this.#greeting ?? greet(this.#downloads, this.#parts.environment, signal)
     this.#greeting = undefined
-    await this.#moveToNewest(signal, { ...greeting, onReplies: replies => this.#assertOffered(replies) })
-  }
-
-  /** Throws UnsupportedError, before any lookup, if too few servers offer this mode. Those that have not replied may. */
-  #assertOffered(replies: Target['replies']): void {
-    const isWithout = (_: unknown, i: number) => replies[i] !== undefined && !this.#scheme.isOffered(replies[i].offers)
-    const without = this.#downloads.filter(isWithout)
-    if (replies.length - without.length >= this.#parts.atLeast) return
-    const { name } = without[0]!.server
-    throw new UnsupportedError(
-      'offer',
-      `expected servers with lookups of mode '${this.#scheme.name}', but ${name} does not offer them; open the map in another mode`,
-    )
+    await this.#moveToNewest(signal, greeting)
   }
 
   listen(): void {
@@ -173,7 +162,7 @@ export class StatelessSession implements Session {
 
   async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined, begin: () => void): Promise<T> {
     this.#assertOpen()
-    const { environment, stats, signing, core } = this.#parts
+    const { environment, stats, signing, core, atLeast } = this.#parts
     signal?.throwIfAborted()
     await environment.pause() // the app asks in a task of its own, perhaps right after open()
     signal?.throwIfAborted()
@@ -182,7 +171,8 @@ export class StatelessSession implements Session {
     // From here on the app cannot stop it: a lookup that has begun ends as usual (P5), at whatever epoch.
     for (let attempt = 1; ; attempt++) {
       assertAlive(core)
-      if (signing?.hasExpired(this.#at!.manifest)) await this.follow()
+      const unoffered = lacking(this.#scheme, this.#downloads, atLeast) // it may be offered again
+      if (unoffered || signing?.hasExpired(this.#at!.manifest)) await this.follow()
       const at = this.#at!
       signing?.checkExpiry(at.manifest)
       const { manifest } = at
@@ -422,7 +412,9 @@ export class StatelessSession implements Session {
     const lag = this.#lag
     const following = { core, links: this.#downloads, signing, stats, pause: environment.pause, lag }
     const seen = this.#at?.manifest ?? this.#remembered
-    const looking = { needed: atLeast, notBefore: seen?.epoch, ...asked }
+    // Before anything else is said of them, and before any lookup.
+    const onReplies = () => assertOffered(this.#scheme, this.#downloads, atLeast)
+    const looking = { needed: atLeast, notBefore: seen?.epoch, onReplies, ...asked }
     const target = await findTarget(following, base, looking, signal)
     const { at } = target
     if (at === undefined && this.#at === undefined) throw lag.error

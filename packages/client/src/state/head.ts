@@ -11,7 +11,7 @@ export function isOf(head: StateHead | undefined, hintId: Uint8Array): boolean {
 }
 
 /** Why stored state is not used. */
-export type Discarding = 'unreadable' | 'servers' | 'mode' | 'history' | 'generation' | 'manifest' | 'spent'
+export type Discarding = 'unreadable' | 'servers' | 'mode' | 'history' | 'generation' | 'manifest' | 'spent' | 'offer'
 
 /** The head; undefined if there is none or it is unreadable. `discarding`: an unreadable state is removed. */
 export async function readHead(machine: Machine, discarding: boolean): Promise<StateHead | undefined> {

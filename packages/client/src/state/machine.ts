@@ -16,18 +16,19 @@
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { REPLACED_A_CALL, STORE_FAILURES } from '../base/constants.js'
-import { ProtocolError, StorageError, UnsupportedError } from '../base/errors.js'
+import { ProtocolError, StorageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import type { Environment } from '../platform/environment.js'
 import { preparersOf } from '../platform/preparers.js'
 import { LOCAL } from '../scheme/facts.js'
+import { assertOffered, lacking } from '../scheme/offered.js'
 import type { Scheme, SchemeContext, SchemeOptions, StatefulScheme } from '../scheme/scheme.js'
 import type { RollbackPreference } from '../servers/fence.js'
 import { isFolder } from '../servers/folder.js'
 import type { Agreed } from '../servers/manifests.js'
-import { type Apart, identityOf, namesOf, type Servers } from '../servers/parties.js'
-import type { OutdatedError } from '../servers/path.js'
+import { type Apart, identityOf, type Servers } from '../servers/parties.js'
+import { OutdatedError } from '../servers/path.js'
 import type { Signing } from '../servers/signatures.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { type Following, Lag } from '../servers/target.js'
@@ -308,19 +309,33 @@ export class Machine {
     return { core, environment, options }
   }
 
-  /** How many of the servers are known to be folders. */
-  get folderCount(): number {
-    return this.downloads.filter(isFolder).length
+  /** Whether one of the servers is known to be a folder. */
+  get hasFolder(): boolean {
+    return this.downloads.some(isFolder)
   }
 
-  /** The scheme of a new hint. Throws UnsupportedError if it needs more servers than there are beside folders. */
+  /** The scheme of a new hint: in mode `auto` one that the servers offer. Throws UnsupportedError if they do not offer the app's. */
   schemeFor(manifest: Manifest): StatefulScheme {
-    const { mode, choose, servers } = this.parts
-    const folders = this.folderCount
-    const scheme = this.schemeOf(mode) ?? (folders > 0 ? this.schemeOf(LOCAL.name)! : choose(manifest))
-    if (scheme.parties.length <= servers.length - folders) return scheme
-    const what = `expected servers with lookups of mode '${mode}', got files alone from one of ${namesOf(servers)}`
-    throw new UnsupportedError('offer', `${what}; open the map with mode: 'local' or 'auto'`)
+    const { mode, choose, atLeast } = this.parts
+    const demanded = this.schemeOf(mode)
+    if (demanded === undefined) {
+      const chosen = choose(manifest)
+      return this.offers(chosen) ? chosen : this.schemeOf(LOCAL.name)!
+    }
+    assertOffered(demanded, this.downloads, atLeast)
+    return demanded
+  }
+
+  /** Whether the servers, as they said last, answer states of this scheme. */
+  offers(scheme: StatefulScheme): boolean {
+    return lacking(scheme, this.downloads, this.parts.atLeast) === undefined
+  }
+
+  /** Throws if the servers do not answer states of this scheme any more: OutdatedError if another scheme can take its place. */
+  assertOffered(scheme: StatefulScheme, { manifest }: Agreed): void {
+    if (this.offers(scheme)) return
+    this.schemeFor(manifest) // throws UnsupportedError
+    throw new OutdatedError('offer')
   }
 
   /** Whether a state of this map may keep rows beside its stored form. */

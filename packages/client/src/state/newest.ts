@@ -48,6 +48,7 @@ export async function stepsAfter(
   const { following } = machine
   for (let attempt = 1; ; attempt++) {
     const { at, holders } = await look(machine, base, { needed: neededBy(machine, scheme), ...asked }, signal)
+    machine.assertOffered(scheme, base)
     if (at === undefined) {
       if (machine.parts.signing && !(await machine.hasVouchedFor(base))) throw following.lag.error
       return { steps: [], isAll: true }
@@ -71,7 +72,7 @@ export async function stepsAfter(
       const forgotten = error instanceof ServerError && error.refusal === 'not_found'
       // A folder has it later. A copy answers until then, but neither one that has expired nor a download that has not ended.
       const answers = machine.known !== undefined && isSame(machine.known.base, base)
-      const waits = machine.folderCount > 0 && answers && (await machine.needsNoServer())
+      const waits = machine.hasFolder && answers && (await machine.needsNoServer())
       if (!forgotten || waits) throw error
       if (attempt === ATTEMPTS) throw new OutdatedError('history')
     }

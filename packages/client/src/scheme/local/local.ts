@@ -21,6 +21,8 @@ export const local: StatefulScheme = {
   ...LOCAL,
   fencedBy: undefined,
 
+  isOffered: () => true,
+
   costs(core, manifest, { usage }) {
     return { ...costsOf(core, manifest, 'local', undefined, usage), maxQueries: manifest.maxQueries }
   },

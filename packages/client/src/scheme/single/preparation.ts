@@ -3,11 +3,8 @@
 
 import { type Manifest, toHex } from '@keyhush/protocol'
 import type { LayoutHandle, SingleBuilderHandle } from '@keyhush/wasm/client'
-import { UnsupportedError } from '../../base/errors.js'
 import { Turns } from '../../base/mutex.js'
 import { inCore, release } from '../../platform/core.js'
-import { askAll } from '../../servers/ask.js'
-import { infoOf } from '../../servers/info.js'
 import { costsOf } from '../costs.js'
 import { downloadPartitions, goSteps } from '../download.js'
 import type { Preparation, Rows, SchemeContext, SchemeState, Sizes, Sources, Update } from '../scheme.js'
@@ -50,7 +47,6 @@ export class SinglePreparation implements Preparation {
   }
 
   async fetch(sources: Sources, signal: AbortSignal): Promise<void> {
-    await assertOffered(sources, signal)
     await makeRoom(this.#context, this.#held)
     await goSteps(this.#context, this.#builder, signal)
     const save = async () => {
@@ -104,15 +100,4 @@ export class SinglePreparation implements Preparation {
     if (!this.#finished) release(this.#context.core, this.#builder)
     this.#finished = true
   }
-}
-
-/** Any of the servers may be asked: each that replies is checked before a large download. Throws UnsupportedError. */
-async function assertOffered({ servers }: Sources, signal: AbortSignal): Promise<void> {
-  const infos = await askAll(servers, { enough: 1 }, signal, (link, signal) => infoOf(link, signal))
-  const without = servers.find((_, i) => infos[i]?.offers.single === false)
-  if (without === undefined) return
-  throw new UnsupportedError(
-    'offer',
-    `expected servers with lookups of mode 'single', but ${without.server.name} does not offer them; open the map with mode: 'local', or with two servers`,
-  )
 }

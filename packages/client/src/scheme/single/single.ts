@@ -17,6 +17,8 @@ export const single: StatefulScheme = {
   fencedBy: 0,
   keepsRows: true,
 
+  isOffered: ({ single }) => single,
+
   costs(core, manifest, { usage, lookups: wanted }) {
     const sizes = sizesOf(core, manifest)
     const { maxQueries } = sizes

@@ -4,6 +4,7 @@
 import type { Manifest } from '@keyhush/protocol'
 import { hintsOf, inCore } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
+import { isFolderWith } from '../../servers/folder.js'
 import { costsOf, queryLimit } from '../costs.js'
 import { TAPIR } from '../facts.js'
 import { REFRESH, reopenHint } from '../hint-state.js'
@@ -15,6 +16,8 @@ import { chooseProofs } from './proofs.js'
 export const tapir: StatefulScheme = {
   ...TAPIR,
   fencedBy: REFRESH,
+
+  isOffered: offers => !isFolderWith(offers),
 
   costs(core, manifest, options) {
     const proofs = chooseProofs(core, manifest, options)
