@@ -4,7 +4,7 @@ import { isIP } from 'node:net'
 import { getSystemErrorMap } from 'node:util'
 import { type EntryProofs, MAX_SERVERS, PACKAGED, PROOF_KINDS, PROOFS } from '@keyhush/protocol'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
-import { OperatorError, PublishError } from './base/errors.js'
+import { ContradictionError, OperatorError, PublishError } from './base/errors.js'
 import { VERSION } from './base/version.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
@@ -33,6 +33,14 @@ Exit status:
   4  look: servers, epochs or clocks are not as they should be
   5  published before, and others since; or expired since
   6  standard output is closed or full`
+
+const AUDIT_EXITS = `
+Exit status (without --once, it ends with 0, 1 or 2):
+  0  all servers show the newest epoch, and all is right
+  1  a contradiction; the evidence is in a folder of the store, and a further run says so again
+  2  a wrong call, or the store fails
+  3  run it again: a server is away, or an epoch is not signed yet
+  4  look: a server is not as it should be, or the newest epoch has expired`
 
 const program = new Command('keyhush')
   .description('Private lookups: build a dataset from a file, serve it, and publish changes.')
@@ -265,6 +273,32 @@ program
       await (await import('./commands/publish.js')).publish(batch, options)
     } catch (error) {
       if (error instanceof PublishError) status.failed = error.exit
+      throw error
+    }
+  })
+
+program
+  .command('audit')
+  .description(
+    'Audit a database: make every epoch anew in a store of your own, and compare it with what all servers show and the publisher signed. Prints a line of JSON for each epoch (docs/operations/audit.md).',
+  )
+  .requiredOption('--servers <a,b>', `base URLs of all servers, at most ${MAX_SERVERS}`, commaSeparated)
+  .requiredOption('--publisher-key <key>', 'key that has to sign the epochs: 64 hex digits or a file of them')
+  .requiredOption('--store <dir>', 'directory of your own; downloads the newest epoch first if empty')
+  .option('--once', 'check what there is, and end (default: follow)')
+  .option('--every <seconds>', 'how often to look for an epoch', ranged(1, 86_400), 10)
+  .option('--metrics <[host:]port>', 'as for serve', address)
+  .addHelpText('after', AUDIT_EXITS)
+  .exitOverride(error => {
+    throw new CommanderError(error.exitCode && 2, error.code, error.message) // 1 says that there is a contradiction
+  })
+  .action(async options => {
+    status.failed = 2
+    try {
+      await (await import('./commands/audit.js')).audit(options)
+    } catch (error) {
+      if (error instanceof ContradictionError) status.failed = 1
+      if (error instanceof PublishError) status.failed = error.exit === 3 ? 3 : 4
       throw error
     }
   })

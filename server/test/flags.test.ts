@@ -13,6 +13,7 @@ const MOST_FLAGS: Readonly<Record<string, number>> = {
   dev: 11,
   plan: 14,
   export: 4,
+  audit: 6,
   publish: 18,
   get: 4,
   keygen: 1,

@@ -84,3 +84,16 @@ export class PublishError extends OperatorError {
     this.code = code
   }
 }
+
+/** The publisher's key vouches for what cannot be. The evidence is in a folder. */
+export class ContradictionError extends OperatorError {
+  override readonly name = 'ContradictionError'
+  readonly evidence: string
+
+  constructor(found: string, evidence: string) {
+    super(
+      `A CONTRADICTION: ${found}. The evidence is in ${evidence}: show it to the operators and to those who use the map`,
+    )
+    this.evidence = evidence
+  }
+}

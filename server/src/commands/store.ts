@@ -36,7 +36,7 @@ export async function openStore(
 }
 
 /** Waits for a process that is draining and still has the store. */
-async function onceFree(open: () => Promise<Storage>): Promise<Storage> {
+export async function onceFree(open: () => Promise<Storage>): Promise<Storage> {
   const end = performance.now() + 1000 * PATIENCE_SECONDS
   for (let isTold = false; ; isTold = true) {
     try {

@@ -123,18 +123,19 @@ export async function loadOld(
 
 class NoMemoryError extends DatasetError {}
 
-/** Throws DatasetError if a database has other records than the manifest says. */
-export function checkPartitions(location: string, database: DatabaseHandle, manifest: Manifest): void {
-  for (let q = 0; q < manifest.partitions; q++) checkPartition(location, database, manifest, q)
+/** Throws DatasetError if a partition has other records than the manifest says. */
+function checkPartition(location: string, database: DatabaseHandle, manifest: Manifest, q: number): void {
+  const wrong = wrongPartition(database, manifest, q)
+  if (wrong !== undefined) throw new DatasetError(location, `${wrong}; begin a new store`)
 }
 
-function checkPartition(location: string, database: DatabaseHandle, manifest: Manifest, q: number): void {
-  if (!equalBytes(database.contentHash(q), contentHash(manifest, q))) {
-    throw new DatasetError(location, `expected the records of partition ${q}, got others; begin a new store`)
-  }
-  if (!equalBytes(database.commitment(q), manifest.commitments.subarray(HASH_BYTES * q, HASH_BYTES * (q + 1)))) {
-    throw new DatasetError(location, `expected the commitment of partition ${q}, got another; begin a new store`)
-  }
+/** How a partition's records are not those that the manifest says; undefined: they are. */
+export function wrongPartition(database: DatabaseHandle, manifest: Manifest, q: number): string | undefined {
+  if (!equalBytes(database.contentHash(q), contentHash(manifest, q)))
+    return `expected the records of partition ${q}, got others`
+  if (equalBytes(database.commitment(q), manifest.commitments.subarray(HASH_BYTES * q, HASH_BYTES * (q + 1))))
+    return undefined
+  return `expected the commitment of partition ${q}, got another`
 }
 
 class Loader {
@@ -227,7 +228,7 @@ class Loader {
     const after = layoutOf(this.#core, newest)
     database.applyList(list, after)
     after.free()
-    checkPartitions(this.#store.location, database, newest)
+    for (let q = 0; q < newest.partitions; q++) checkPartition(this.#store.location, database, newest, q)
   }
 
   /**

@@ -46,13 +46,17 @@ export function checkHintable(generation: Generation, manifest: Manifest, expire
   }
 }
 
-/** Makes the public hint of an epoch anew, as its builder has to. Throws DatasetError if the manifest names another. */
-export async function checkHint(location: string, { oneServerHint, ...manifest }: Manifest, from: Generation) {
-  if (oneServerHint === undefined) return
-  const hint = await hintOf(manifest, from).catch((error: Error) => {
+/** Makes the public hint of an epoch anew, as its builder has to. Whether it is the one that the manifest names, if that names one. */
+export async function isHinted({ oneServerHint, ...manifest }: Manifest, from: Generation): Promise<boolean> {
+  return oneServerHint === undefined || equalBytes(from.core.blake3(await hintOf(manifest, from)), oneServerHint)
+}
+
+/** Throws DatasetError if the manifest names another public hint than that of its records. */
+export async function checkHint(location: string, manifest: Manifest, from: Generation) {
+  const isRight = await isHinted(manifest, from).catch((error: Error) => {
     throw new DatasetError(location, error.message)
   })
-  if (equalBytes(from.core.blake3(hint), oneServerHint)) return
+  if (isRight) return
   throw new DatasetError(
     location,
     'expected the public hint of these records, got a manifest that names another; sign nothing, and build the dataset yourself',

@@ -3,18 +3,16 @@
 
 import { decodeManifest, type EpochStatus } from '@keyhush/protocol'
 import { DatasetError, readingFrom } from '../base/errors.js'
-import { directoryFields, hasFields } from '../dataset/blocks.js'
-import { layoutOf } from '../dataset/view.js'
 import type { Storage } from '../storage/storage.js'
 import { Announcements, SIGNED } from './announcements.js'
 import type { Answered, StoredEpoch } from './answered.js'
 import type { EpochStore } from './epoch-store.js'
 import { infoOf } from './epochs.js'
 import type { History } from './history.js'
-import { checkPartitions, loadNewest } from './loading.js'
-import { nextOfList } from './next-epoch.js'
+import { loadNewest } from './loading.js'
 import type { Queue } from './queue.js'
 import type { Signatures } from './signatures.js'
+import { MisfitError, takeList } from './taking.js'
 
 /** What a database has, for publishing and catching up. */
 export interface Together {
@@ -105,17 +103,17 @@ export class Processes {
     if (next === undefined || list === undefined || next.manifest.generation !== manifest.generation) {
       return this.#takeGeneration()
     }
-    const { core, database, blocks } = generation
-    const after = layoutOf(core, next.manifest)
-    const drafted = await nextOfList(generation, list, after).finally(() => after.free())
-    await drafted.write(() => answered.begun())
-    checkPartitions(store.location, database, next.manifest)
-    const { handle, bytes: directoryBytes = new Uint8Array(), hash } = drafted.made.directory ?? {}
-    if (!hasFields(next.manifest, directoryFields(core, handle, directoryBytes, blocks, hash))) {
-      const { epoch } = next.manifest
-      throw new DatasetError(store.location, `expected the directory of epoch ${epoch}, got another; begin a new store`)
+    const { directory } = await takeList(generation, next, list, () => answered.begun()).catch((error: unknown) => {
+      throw error instanceof MisfitError
+        ? new DatasetError(store.location, `${error.message}; begin a new store`)
+        : error
+    })
+    return {
+      epoch: generation.epochOf(next, directory?.bytes ?? new Uint8Array()),
+      previous: newest,
+      generation,
+      until: 0,
     }
-    return { epoch: generation.epochOf(next, directoryBytes), previous: newest, generation, until: 0 }
   }
 
   /** Another generation, or epochs that no list leads to any more: loads the newest epoch beside what is answered. */

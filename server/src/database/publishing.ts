@@ -4,6 +4,7 @@
 // that lasts until the same batch is published again.
 
 import { type Batch, type EpochStatus, type Manifest, toHex } from '@keyhush/protocol'
+import type { KnownManifest } from '../base/known-manifest.js'
 import { Refusal } from '../base/refusal.js'
 import { directoryFields } from '../dataset/blocks.js'
 import type { Folding, RowProofs } from '../dataset/proof-kinds.js'
@@ -13,16 +14,17 @@ import { checkExpiry, isNext, madeBefore, readBatch, type SignedFor } from './ba
 import { chunksOf } from './chunks.js'
 import type { BatchRecord } from './epoch-store.js'
 import { infoOf } from './epochs.js'
-import type { EpochInMemory } from './generation.js'
+import type { EpochInMemory, Generation } from './generation.js'
 import { hashed } from './hashing.js'
 import type { Loaded } from './loading.js'
 import { type NextEpoch, nextOfBatch } from './next-epoch.js'
 import { makeGeneration } from './next-generation.js'
 import { nextManifest } from './next-manifest.js'
-import { checkHintable, withHint } from './one-server.js'
+import { checkHintable, isHinted, withHint } from './one-server.js'
 import { readOperations, refuse } from './operations.js'
 import type { Processes, Together } from './processes.js'
 import { ANOTHER_PROCESS } from './stored-values.js'
+import { checkAdded, checkEntries, MisfitError, takeGeneration, takeList } from './taking.js'
 import { WriteBehind } from './write-behind.js'
 
 /** What publishing needs of a database. */
@@ -44,6 +46,16 @@ interface UnwrittenEpoch {
   readonly changed: Uint32Array
   readonly batch: BatchRecord
 }
+
+/** A generation in memory, and its first epoch, not yet on disk. */
+interface GenerationInMemory {
+  readonly generation: Generation
+  readonly known: KnownManifest
+  readonly directoryBytes: Uint8Array
+  readonly oneServer: Prepared | undefined
+}
+
+const OTHER_HINT = 'expected the public hint of these records, got a manifest that names another'
 
 /** Called once a batch is on disk. */
 type OnStored = (status: EpochStatus) => void
@@ -102,6 +114,44 @@ export class Publishing {
       })
       turn.then(resolve, reject)
     })
+  }
+
+  /**
+   * Makes the next epoch of its manifest, which must follow the newest, and of the list that leads there; without one, of a new
+   * generation. Resolves, once it is on disk, to the records that changed. Throws MisfitError if the manifest says something else than
+   * comes of it: nothing is stored then, and memory is of no use.
+   */
+  async take(next: KnownManifest, list: Uint8Array | undefined): Promise<number> {
+    return await this.#database.queue(() =>
+      this.#orFail(async () => (list === undefined ? this.#takeGeneration(next) : this.#takeList(next, list))),
+    )
+  }
+
+  async #takeList(next: KnownManifest, list: Uint8Array): Promise<number> {
+    const { answered } = this.#database
+    const { generation, newest } = answered
+    const added = await checkEntries(generation, newest.manifest, list)
+    const { changed, directory } = await takeList(generation, next, list, () => answered.begun())
+    checkAdded(added, next.manifest.records, generation)
+    if (!(await isHinted(next.manifest, generation))) throw new MisfitError(OTHER_HINT)
+    const epoch = generation.epochOf(next, directory?.bytes ?? new Uint8Array())
+    await this.#write({ epoch, list, changed, batch: { batch: '', changes: changed.length } }, () => {})
+    return changed.length
+  }
+
+  async #takeGeneration(known: KnownManifest): Promise<number> {
+    const { answered } = this.#database
+    await this.#chunks.flush()
+    const made = await takeGeneration(answered.generation, answered.newest.manifest, known)
+    const { generation } = made
+    try {
+      if (!(await isHinted(known.manifest, generation))) throw new MisfitError(OTHER_HINT)
+    } catch (error) {
+      await generation.free()
+      throw error
+    }
+    await this.#begin({ ...made, known, oneServer: undefined }, { batch: '', changes: 0 }, () => {})
+    return 0
   }
 
   /** Nothing is written afterwards. */
@@ -189,29 +239,36 @@ export class Publishing {
     if (this.#proofs !== undefined) {
       refuse(1, 'a generation needs new openings for all records; build it with `keyhush build --succeeds`')
     }
-    const { store, answered, processes, history } = this.#database
-    const { newest, preparing, lingering } = answered
+    const { answered } = this.#database
+    const { newest, preparing } = answered
     // What stays on disk of the old generation is to be its last epoch, without a list.
     await this.#chunks.flush()
     void preparing.endAllBut(newest) // room for the next
     const made = await makeGeneration(answered.generation, newest, batch, headroom)
-    const { generation, directoryBytes } = made
-    let oneServer: Prepared | undefined
+    const { generation } = made
+    const hinted = await withHint(generation, newest.manifest, made.known, preparing.answers).catch(async error => {
+      await generation.free()
+      throw error
+    })
+    return await this.#begin({ ...made, ...hinted }, { batch: hash, changes: 0 }, onStored)
+  }
+
+  /** Stores the next generation, which is in memory. Until it is on disk nothing else has changed. */
+  async #begin(made: GenerationInMemory, record: BatchRecord, onStored: OnStored): Promise<EpochStatus> {
+    const { store, answered, processes, history } = this.#database
+    const { newest, preparing, lingering } = answered
+    const { generation, known, directoryBytes, oneServer } = made
     const orFree = <T>(work: Promise<T>) =>
       work.catch(async (error: unknown) => {
         await oneServer?.close()
         await generation.free()
         throw error
       })
-    const hinted = await orFree(withHint(generation, newest.manifest, made.known, preparing.answers))
-    oneServer = hinted.oneServer
-    const { known } = hinted
     const { until } = lingering
-    const record = { batch: hash, changes: 0 }
     await orFree(store.stage(known.manifest, chunksOf(generation, known.manifest)))
     return this.#orFail(async () => {
       const directories = { directory: directoryBytes, oldDirectory: newest.directoryBytes }
-      const changes = { ...known, ...directories, batch: record, until, oldest: batch.epoch - history }
+      const changes = { ...known, ...directories, batch: record, until, oldest: known.manifest.epoch - history }
       if (!(await orFree(store.begin(changes)))) throw new Error(ANOTHER_PROCESS)
       const epoch = generation.epochOf(known, directoryBytes)
       epoch.oneServer = oneServer

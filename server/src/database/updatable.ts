@@ -4,6 +4,7 @@
 import { decodeManifest, type EpochInfo, type EpochStatus, hasOneServer, type SignatureInfo } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { DatasetError, readingFrom } from '../base/errors.js'
+import type { KnownManifest } from '../base/known-manifest.js'
 import { Refusal } from '../base/refusal.js'
 import type { Progress } from '../dataset/build.js'
 import { type Dataset, updateListOf } from '../dataset/load.js'
@@ -242,6 +243,11 @@ export class UpdatableDatabase implements Epochs {
   async publish(body: Uint8Array, signed?: SignedFor, isLate = false): Promise<EpochStatus> {
     this.#checkWrites()
     return await this.#publishing.publish(body, signed, isLate)
+  }
+
+  /** Makes an epoch that others have made; see Publishing. */
+  async take(next: KnownManifest, list: Uint8Array | undefined): Promise<number> {
+    return await this.#publishing.take(next, list)
   }
 
   #checkWrites(): void {

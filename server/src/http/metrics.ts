@@ -139,9 +139,14 @@ export class Metrics {
       pipelined_total: ['Connections ended because a request came before the last reply', () => connections.pipelined],
       broken_total: ['Requests that were malformed or too slow', () => connections.broken],
     }
-    for (const [name, [help, read]] of Object.entries(gauges)) this.#figure(Gauge, name, help, read)
+    this.gauges(gauges)
     for (const [name, [help, read]] of Object.entries(counters)) this.#figure(Counter, name, help, read)
     for (const [name, [help, read]] of Object.entries(OF_DATABASES)) this.#perDatabase(name, help, datasets, read)
+  }
+
+  /** Reads further figures at each scrape. */
+  gauges(figures: Figures<() => number>): void {
+    for (const [name, [help, read]] of Object.entries(figures)) this.#figure(Gauge, name, help, read)
   }
 
   /** An app for a port of its own: /metrics, /healthz, /readyz. Closing it ends its connections. */

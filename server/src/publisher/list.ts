@@ -187,7 +187,7 @@ async function* partitionsOf(core: Core, newest: NewestEpoch, onProgress: ListOp
 }
 
 /** A blob from the first server that gives it. Throws PublishError. */
-async function verified(
+export async function verified(
   { blake3 }: Core,
   servers: readonly PublishedServer[],
   { hash, bytes }: { readonly hash: Uint8Array; readonly bytes: number },

@@ -9,6 +9,7 @@ import {
   type ErrorReply,
   encodeBatchSignature,
   fromHex,
+  type Info,
   parseEpochStatus,
   parseErrorReply,
   parseInfo,
@@ -92,9 +93,13 @@ export class PublishedServer {
     return this.#json(await this.#request(path, { method: 'POST', body, headers }), parseEpochStatus)
   }
 
+  async info(): Promise<Info> {
+    return this.#json(await this.#request('/v1/info'), parseInfo)
+  }
+
   /** Those of the epochs that the server answers. */
   async signatures(): Promise<readonly SignatureInfo[]> {
-    return this.#json(await this.#request('/v1/info'), parseInfo).signatures
+    return (await this.info()).signatures
   }
 
   async sign(signature: SignatureInfo): Promise<void> {

@@ -1,0 +1,409 @@
+// Follows a database as an auditor (docs/operations/audit.md): every epoch that all servers show and the publisher's key vouches for is made
+// anew from the one before, in a store of the auditor's own.
+//
+// 1. Each server is asked for its newest epochs, and for all manifests since the newest that was checked.
+// 2. An epoch for which the key vouches twice is a contradiction. So is a manifest that says something else than its list makes.
+// 3. An epoch is stored once it has been checked, and never before.
+
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { checkFollows, decodeManifest, encodeManifest, type SignatureInfo, toHex, WireError } from '@keyhush/protocol'
+import { type Core, loadCore } from '@keyhush/wasm'
+import { type ContradictionError, PublishError, type PublishExit } from '../base/errors.js'
+import type { KnownManifest } from '../base/known-manifest.js'
+import type { Epoch } from '../database/epochs.js'
+import { MisfitError } from '../database/taking.js'
+import { UpdatableDatabase } from '../database/updatable.js'
+import { loadDataset } from '../dataset/load.js'
+import { type ExportOptions, exportDataset } from '../publisher/export.js'
+import { verified } from '../publisher/list.js'
+import { PublishedServer } from '../publisher/server.js'
+import type { Storage } from '../storage/storage.js'
+import { type Claim, Claims } from './claims.js'
+import { checkFound, contradiction, type Evidence } from './evidence.js'
+
+export interface AuditOptions {
+  /** base URLs of all servers */
+  readonly servers: readonly string[]
+  readonly publisherKey: Uint8Array
+  /** the auditor's own, which this closes */
+  readonly storage: Storage
+  /** where the first download and evidence go */
+  readonly folder: string
+  readonly onProgress?: ExportOptions['onProgress']
+  /** called once an epoch is checked and stored */
+  readonly onEpoch?: ((checked: Checked) => void) | undefined
+  /** seconds since 1970; default: the system's */
+  readonly now?: (() => number) | undefined
+}
+
+/** An epoch that was checked. */
+export interface Checked {
+  readonly epoch: number
+  readonly generation: number
+  /** hash in hex */
+  readonly manifest: string
+  /** how it came: downloaded whole; by an update list; as a new layout of the same records; or it was checked before */
+  readonly how: 'export' | 'list' | 'generation' | 'store'
+  /** records that the list changes */
+  readonly entries: number
+  /** of the list */
+  readonly bytes: number
+  readonly records: number
+  /** seconds since 1970; 0: never */
+  readonly expires: number
+  /** it took, without the download of a list */
+  readonly milliseconds: number
+}
+
+/** Epochs, and signatures by the key, of `/v1/info` that are looked at: a folder has as many. */
+const MOST_EPOCHS = 64
+/** Manifests of one server that are in memory at a time. */
+const MOST_CHAIN_BYTES = 64 * 1024 * 1024
+/** Disputed epochs whose other manifests are asked for. */
+const MOST_DISPUTED = 4
+/** What a server shows has to come in this time, and one more request. */
+const LOOK_MILLISECONDS = 120_000
+
+/** Folders below the auditor's. */
+const [EVIDENCE, DOWNLOAD, DATASET] = ['evidence', 'download', 'dataset']
+
+export class Audit {
+  readonly #options: AuditOptions
+  readonly #core: Core
+  readonly #servers: readonly PublishedServer[]
+  /** the publisher's, in hex */
+  readonly #key: string
+  readonly #now: () => number
+  #updatable: UpdatableDatabase | undefined
+  /** what the store is to be begun with */
+  #exported: KnownManifest | undefined
+  /** the newest epoch that each server showed last */
+  readonly #shown = new Map<PublishedServer, number>()
+  #faults = 0
+  #agreed = 0
+
+  private constructor(options: AuditOptions, core: Core) {
+    this.#options = options
+    this.#core = core
+    this.#servers = options.servers.map(url => new PublishedServer(url))
+    this.#key = toHex(options.publisherKey)
+    this.#now = options.now ?? (() => Date.now() / 1000)
+  }
+
+  /**
+   * Opens the store, if it has been begun. `look` begins it.
+   * @throws {ContradictionError} if it has found one before
+   * @throws {DatasetError} if the store is damaged
+   * @example
+   * const audit = await Audit.open({ servers, publisherKey, storage: await openStorage('audit'), folder: 'audit' })
+   * await audit.look()
+   */
+  static async open(options: AuditOptions): Promise<Audit> {
+    await checkFound(join(options.folder, EVIDENCE))
+    const audit = new Audit(options, await loadCore())
+    if (await UpdatableDatabase.existsIn(options.storage)) await audit.#open('store', performance.now())
+    return audit
+  }
+
+  /** The newest epoch that was checked. It is on disk; undefined: none yet. */
+  get checked(): Epoch | undefined {
+    return this.#updatable?.newest
+  }
+
+  /** The newest epoch that any server showed last. */
+  get shown(): number {
+    return Math.max(0, ...this.#shown.values())
+  }
+
+  /** Servers that were away or wrong at the last look. */
+  get faults(): number {
+    return this.#faults
+  }
+
+  /** When all servers last showed the newest checked epoch, unexpired, in seconds since 1970; 0: not since the start. */
+  get agreed(): number {
+    return this.#agreed
+  }
+
+  /**
+   * Checks all epochs that there are.
+   * @throws {ContradictionError} once the evidence is on disk; then this is of no use
+   * @throws {PublishError} 3: a server is away, or an epoch not signed yet; 4: a server is not as it should be, or the newest epoch has
+   * expired. All that could be checked was
+   */
+  async look(): Promise<void> {
+    const head = await this.#head()
+    const { claims, faults } = await this.#ask(head)
+    faults.push(...(await this.#disputes(claims)))
+    this.#faults = faults.length
+    if (this.checked === undefined) {
+      const [claim, ...others] = claims.of(head.manifest.epoch)
+      if (claim!.servers.size < this.#servers.length || others.length > 0)
+        throw worstOf([...faults, notYet(head.manifest.epoch)])
+      await this.#create()
+    }
+    await this.#keepSignature(claims)
+    for (let next = this.#next(claims); next !== undefined; next = this.#next(claims)) {
+      await this.#take(next, claims)
+      await this.#keepSignature(claims)
+    }
+    const { epoch, expires } = this.checked!.manifest
+    if (this.shown > epoch) faults.push(notYet(this.shown))
+    if (expires !== 0 && expires <= this.#now()) {
+      const at = new Date(expires * 1000).toISOString()
+      faults.push(
+        new PublishError(`epoch ${epoch}: expected one that has not expired, got ${at}; ask the publisher`, 4),
+      )
+    }
+    if (faults.length > 0) throw worstOf(faults)
+    this.#agreed = this.#now()
+  }
+
+  async close(): Promise<void> {
+    if (this.#updatable === undefined) await this.#options.storage.close()
+    else await this.#updatable.close()
+  }
+
+  async #open(how: Checked['how'], since: number): Promise<void> {
+    const { storage, onProgress } = this.#options
+    const options = { oneServer: false, lingerHours: 0, now: this.#now, onProgress }
+    this.#updatable = await UpdatableDatabase.open(storage, options)
+    if (how === 'export') await this.#updatable.checkHint()
+    this.#tell(how, 0, since)
+  }
+
+  /** The newest epoch that was checked; without one, that of a server, which is believed once all show it. */
+  async #head(): Promise<KnownManifest> {
+    if (this.checked !== undefined) return { manifest: this.checked.manifest, bytes: this.checked.manifestBytes }
+    if (this.#exported !== undefined) return this.#exported
+    const { publisherKey, onProgress } = this.#options
+    await rm(this.#download, { recursive: true, force: true })
+    await mkdir(this.#download)
+    const { url } = this.#servers[0]!
+    const out = join(this.#download, DATASET)
+    const { manifest } = await exportDataset({ server: url, out, publisherKey, onProgress })
+    this.#exported = { manifest, bytes: encodeManifest(manifest) }
+    return this.#exported
+  }
+
+  async #create(): Promise<void> {
+    const since = performance.now()
+    const dataset = await loadDataset(join(this.#download, DATASET), this.#options.onProgress)
+    await UpdatableDatabase.create(this.#options.storage, dataset)
+    dataset.close()
+    await this.#open('export', since)
+    await rm(this.#download, { recursive: true, force: true })
+  }
+
+  get #download(): string {
+    return join(this.#options.folder, DOWNLOAD)
+  }
+
+  async #ask(head: KnownManifest) {
+    const claims = new Claims()
+    const faults: PublishError[] = []
+    const signatures = await Promise.all(
+      this.#servers.map(async server => {
+        try {
+          return await this.#askOne(server, head, claims)
+        } catch (error) {
+          if (!(error instanceof PublishError)) throw error
+          faults.push(error)
+          return []
+        }
+      }),
+    )
+    await this.#addOwn(head, claims)
+    await this.#fetchDisputed(claims)
+    claims.vouch(signatures.flat(), this.#options.publisherKey)
+    return { claims, faults }
+  }
+
+  /** Notes what a server shows. Resolves to its signatures. */
+  async #askOne(server: PublishedServer, head: KnownManifest, claims: Claims): Promise<readonly SignatureInfo[]> {
+    const until = performance.now() + LOOK_MILLISECONDS
+    const { database, epochs, signatures } = await server.info()
+    const newest = Math.max(0, ...epochs.map(({ epoch }) => epoch))
+    if (database !== toHex(head.manifest.databaseId))
+      throw fault(
+        server,
+        'expected this database, got another; is the URL right? Another database needs another --store',
+      )
+    for (const { epoch, generation, manifest } of epochs.slice(-MOST_EPOCHS)) {
+      if (epoch >= head.manifest.epoch || this.#updatable?.status(epoch) !== undefined)
+        claims.add(epoch, manifest, server).generation = generation
+    }
+    this.#shown.set(server, newest)
+    let [last, bytes] = [head, 0]
+    while (last.manifest.epoch < newest) {
+      const since = last.manifest.epoch
+      const page = (await server.since(since)).filter(({ manifest }) => manifest.epoch > since)
+      if (page.length === 0) throw fault(server, `expected the manifests after epoch ${since}, got none; look again`, 3)
+      for (const next of page) {
+        follow(server, last, next)
+        claims.add(next.manifest.epoch, this.#hash(next.bytes), server).known = next
+        claims.add(next.manifest.epoch - 1, toHex(next.manifest.previousManifest), server)
+        last = next
+        bytes += next.bytes.length
+      }
+      if (bytes > MOST_CHAIN_BYTES || performance.now() > until)
+        throw fault(
+          server,
+          `expected the manifests as far as epoch ${newest} in time, got those to ${last.manifest.epoch}`,
+          3,
+        )
+    }
+    if (newest >= head.manifest.epoch)
+      return signatures.filter(({ publicKey }) => publicKey === this.#key).slice(-MOST_EPOCHS)
+    if (this.checked === undefined) throw notYet(head.manifest.epoch)
+    throw fault(
+      server,
+      `expected epoch ${head.manifest.epoch}, which it has shown, got ${newest}: it has gone back; ask its operator`,
+    )
+  }
+
+  /** Adds what was checked before, as far back as servers show epochs. */
+  async #addOwn(head: KnownManifest, claims: Claims): Promise<void> {
+    const { epoch: newest } = head.manifest
+    for (let epoch = Math.min(newest, ...claims.epochs); epoch <= newest; epoch++) {
+      const { generation, manifest } = this.#updatable?.status(epoch) ?? {
+        generation: 0,
+        manifest: this.#hash(head.bytes),
+      }
+      const bytes = epoch === newest ? head.bytes : await this.#updatable!.manifestOf(generation, epoch)
+      const claim = claims.add(epoch, manifest)
+      claim.isVouched = true
+      claim.known ??= bytes && { manifest: decodeManifest(bytes), bytes }
+      const signatures = (await this.#updatable?.signaturesOf(epoch)) ?? []
+      claim.signature ??= signatures.find(({ publicKey }) => publicKey === this.#key)
+    }
+  }
+
+  /** Asks for manifests that a server names, where another is known. */
+  async #fetchDisputed(claims: Claims): Promise<void> {
+    for (const epoch of claims.disputed.slice(0, MOST_DISPUTED)) {
+      for (const claim of claims.of(epoch)) {
+        const [server] = claim.servers
+        if (claim.known !== undefined || claim.generation === undefined || server === undefined) continue
+        const known = await server.manifest(claim.generation, epoch).catch(() => undefined)
+        if (known?.manifest.epoch === epoch && this.#hash(known.bytes) === claim.hash) claim.known = known
+      }
+    }
+  }
+
+  /** Throws ContradictionError if the key vouches for two manifests of an epoch. Resolves to what else is disputed. */
+  async #disputes(claims: Claims): Promise<readonly PublishError[]> {
+    const faults: PublishError[] = []
+    for (const epoch of claims.disputed) {
+      const all = claims.of(epoch)
+      const vouched = all.filter(({ isVouched }) => isVouched)
+      const shown = all.map(({ hash, servers }) => {
+        const names = [...servers].map(({ name }) => name).join(', ')
+        return `${hash} ${names === '' ? '(checked before)' : `at ${names}`}`
+      })
+      const said = `epoch ${epoch}: expected one manifest, got ${shown.join(' and ')}`
+      if (vouched.length > 1) {
+        throw await this.#contradiction(
+          `${said}; the key vouches for both`,
+          vouched.map(claim => claims.proofOf(epoch, claim)),
+        )
+      }
+      faults.push(new PublishError(`${said}; the key vouches for one at most: ask the other's operator`, 4))
+    }
+    return faults
+  }
+
+  /** The next epoch that all servers show and the key vouches for. */
+  #next(claims: Claims): Claim | undefined {
+    const [claim, ...others] = claims.of(this.checked!.manifest.epoch + 1)
+    const isWhole = claim?.isVouched && claim.known !== undefined && claim.servers.size === this.#servers.length
+    return isWhole && others.length === 0 ? claim : undefined
+  }
+
+  async #take(claim: Claim, claims: Claims): Promise<void> {
+    const next = claim.known!
+    const { epoch, updateListHash: hash, updateListBytes: bytes, pointproofs } = next.manifest
+    if (pointproofs !== undefined)
+      throw new PublishError(
+        `epoch ${epoch}: expected a database without Pointproofs, got one with them; nobody can audit it`,
+        4,
+      )
+    const list = bytes === 0 ? undefined : await verified(this.#core, this.#servers, { hash, bytes })
+    const since = performance.now()
+    try {
+      const entries = await this.#updatable!.take(next, list)
+      this.#tell(list === undefined ? 'generation' : 'list', entries, since)
+    } catch (error) {
+      if (!(error instanceof MisfitError)) throw error
+      const before = claims.of(epoch - 1).find(each => each.hash === toHex(next.manifest.previousManifest))!
+      const proofs = [claims.proofOf(epoch - 1, before), claims.proofOf(epoch, claim)]
+      throw await this.#contradiction(`epoch ${epoch}: ${error.message}`, proofs, list)
+    }
+  }
+
+  /** Keeps the signature of the newest epoch, for evidence. */
+  async #keepSignature(claims: Claims): Promise<void> {
+    const { manifest, manifestHash } = this.checked!
+    const signature = claims.of(manifest.epoch).find(({ hash }) => hash === manifestHash)?.signature
+    if (signature !== undefined) await this.#updatable!.addSignature(signature)
+  }
+
+  #contradiction(found: string, proofs: readonly Evidence[], list?: Uint8Array): Promise<ContradictionError> {
+    const manifests = proofs.flatMap(proof => proof.manifests)
+    const signatures = [...new Set(proofs.flatMap(proof => proof.signatures))]
+    return contradiction(this.#core, join(this.#options.folder, EVIDENCE), found, { manifests, signatures, list })
+  }
+
+  #tell(how: Checked['how'], entries: number, since: number): void {
+    const { manifest, manifestHash } = this.checked!
+    const { epoch, generation, records, expires, updateListBytes } = manifest
+    const bytes = how === 'list' ? updateListBytes : 0
+    const milliseconds = Math.round(10 * (performance.now() - since)) / 10
+    this.#options.onEpoch?.({
+      epoch,
+      generation,
+      manifest: manifestHash,
+      how,
+      entries,
+      bytes,
+      records,
+      expires,
+      milliseconds,
+    })
+  }
+
+  #hash(bytes: Uint8Array): string {
+    return toHex(this.#core.blake3(bytes))
+  }
+}
+
+/** Throws PublishError if a manifest cannot follow another. Hashes are not compared. */
+function follow(server: PublishedServer, before: KnownManifest, next: KnownManifest): void {
+  try {
+    checkFollows(before.manifest, next.manifest)
+  } catch (error) {
+    if (!(error instanceof WireError)) throw error
+    throw fault(
+      server,
+      `expected an epoch that can follow ${before.manifest.epoch}, got another (${error.message}); ask its operator`,
+    )
+  }
+}
+
+function fault({ name }: PublishedServer, text: string, exit: PublishExit = 4): PublishError {
+  return new PublishError(`${name}: ${text}`, exit)
+}
+
+function notYet(epoch: number): PublishError {
+  return new PublishError(
+    `epoch ${epoch}: expected it at all servers, signed, got it at some or unsigned; look again`,
+    3,
+  )
+}
+
+/** One error of all. Its exit is 3 if all servers may be well at the next look, else 4. */
+function worstOf(faults: readonly PublishError[]): PublishError {
+  const exit = faults.every(fault => fault.exit === 3) ? 3 : 4
+  return new PublishError(faults.map(({ message }) => message).join('\n'), exit)
+}
