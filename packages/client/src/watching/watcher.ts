@@ -188,7 +188,7 @@ export class KeyWatcher implements Watcher {
     const isOfThis = mark !== undefined && equalBytes(mark.manifest.databaseId, manifest.databaseId)
     const own = new Watched(key, print, isOfThis ? markedBy(mark, manifest) : now, app)
     if (isOfThis) own.answer(now)
-    else if (since !== undefined) own.change(now, 'gap', undefined)
+    else if (since !== undefined) own.change(now, 'gap', { value: undefined })
     // A key that nobody listens to makes room.
     const at = this.#keys.length < WATCHED_KEYS ? this.#keys.length : this.#keys.findIndex(isUnheard)
     this.#keys[at] = own
