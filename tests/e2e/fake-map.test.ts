@@ -1,6 +1,7 @@
 // `fakeMap` is held to what a map does: the same suite passes on it and on maps of real servers.
 
 import {
+  type Change,
   ClosedError,
   CondemnedError,
   type KeyhushError,
@@ -11,6 +12,7 @@ import {
   open,
   TamperedError,
   UsageError,
+  type Watch,
 } from '@keyhush/client'
 import { type FakeChange, type FakeMap, type FakeOptions, fakeMap } from '@keyhush/client/testing'
 import { startServers, type TestServers } from '@keyhush/server/testing'
@@ -186,6 +188,106 @@ describe.each([
   })
 })
 
+describe.each([
+  ['fakeMap', fake],
+  ['a map of real servers', real],
+])('watched keys: %s', (_name, begin) => {
+  const open = async () => {
+    const subject = await begin({ mode: 'instant' })
+    const heard: string[] = []
+    const marks: string[] = []
+    const text = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
+    const listen = ({ value, before, epoch, how }: Change) =>
+      void heard.push(`${text(before)} → ${text(value)} at ${epoch}, ${how}`)
+    const watch = (key = 'otter', since?: string) =>
+      subject.map.watch(key, listen, { since, save: mark => void marks.push(mark) })
+    return { ...subject, heard, marks, watch, text }
+  }
+
+  test('a change, a deletion and a key that comes are told in order, and what rests is not', async () => {
+    const { map, publish, heard, watch, text, close } = await open()
+    const [otter, auk] = [await watch(), await watch('auk')]
+    await watch('heron')
+    expect([text(otter.value), auk.value, otter.epoch]).toEqual(['river', undefined, 1])
+    await publish([...EDIT, { op: 'add', key: 'auk', value: 'cliff' }])
+    await publish([{ op: 'delete', key: 'otter' }])
+    await expect
+      .poll(() => heard)
+      .toEqual(['river → lakes at 2, list', 'undefined → cliff at 2, list', 'lakes → undefined at 3, list'])
+    expect([otter.value, text(auk.value), otter.epoch]).toEqual([undefined, 'cliff', 3])
+    expect(otter.checked).toBeInstanceOf(Date)
+    await close()
+    await expect(map.watch('otter', () => {})).rejects.toBeInstanceOf(ClosedError)
+  })
+
+  test('a mark is saved after each epoch, whether the key has changed or not; from one on changes are told', async () => {
+    const { publish, heard, marks, watch, close } = await open()
+    await watch()
+    await expect.poll(() => marks.length).toBe(1)
+    const [first] = marks
+    await publish([{ op: 'add', key: 'auk', value: 'cliff' }])
+    await expect.poll(() => marks.length).toBe(2)
+    await publish(EDIT)
+    await expect.poll(() => marks.length).toBe(3)
+    expect(heard.splice(0)).toEqual(['river → lakes at 3, list'])
+    await watch('otter', marks.at(-1))
+    await watch('otter', first)
+    await expect.poll(() => heard).toEqual(['river → lakes at 3, list'])
+    await close()
+  })
+
+  test('what is no mark of this key is a gap', async () => {
+    const { heard, marks, watch, close } = await open()
+    await watch('heron')
+    await expect.poll(() => marks.length).toBe(1)
+    for (const since of ['', 'garbage', marks[0]]) await watch('otter', since)
+    await expect.poll(() => heard).toEqual(Array(3).fill('undefined → river at 1, gap'))
+    await close()
+  })
+
+  test('after stop(), and after its signal, nothing is told; marks are saved until the map closes', async () => {
+    const { map, publish, heard, marks, watch, close } = await open()
+    const stopped = await watch()
+    const aborted = new AbortController()
+    const listener = () => void heard.push('of an aborted one')
+    await map.watch('otter', listener, { signal: aborted.signal })
+    await watch('heron')
+    stopped.stop()
+    aborted.abort()
+    await expect.poll(() => marks.length).toBe(2)
+    await publish([...EDIT, { op: 'edit', key: 'heron', value: 'bank' }])
+    await expect.poll(() => marks.length).toBe(4)
+    expect(heard).toEqual(['shore → bank at 2, list'])
+    await close()
+  })
+
+  test('no call is taken while a listener runs; after it they are', async () => {
+    const { map, publish, watch, close } = await open()
+    await watch()
+    const asked = new Promise<unknown[]>(resolve => {
+      const calls = [() => map.get('otter'), () => map.sync(), () => map.watch('auk', () => {})]
+      const listener = () => void Promise.allSettled(calls.map(call => call())).then(resolve)
+      void map.watch('otter', listener).then(() => publish(EDIT))
+    })
+    for (const outcome of await asked) {
+      expect(outcome).toMatchObject({ reason: { code: 'usage', message: expect.stringMatching(/listener of watch/) } })
+    }
+    expect(await map.getText('otter')).toBe('lakes')
+    await close()
+  })
+
+  test('refuses what cannot be watched', async () => {
+    const { map, close } = await open()
+    const usage = (call: () => Promise<unknown>, message: RegExp) =>
+      expect(call()).rejects.toMatchObject({ code: 'usage', message: expect.stringMatching(message) })
+    await usage(() => map.watch('otter', undefined as never), /watch: expected a function, got nothing/)
+    await usage(() => map.watch('', () => {}), /1 to 4096 bytes/)
+    await usage(() => map.watch('otter', () => {}, { padTo: 8 } as never), /no option "padTo"/)
+    await usage(() => map.watch('otter', () => {}, { save: 'here' as never }), /expected save to be a function/)
+    await close()
+  })
+})
+
 test('what takes a map takes a fake one, and what a test has written by hand', () => {
   expectTypeOf<FakeMap>().toExtend<KeyhushMap>()
   expectTypeOf(fakeMap({})).toExtend<Awaited<ReturnType<typeof open>>>()
@@ -300,6 +402,7 @@ describe('fakeMap alone', () => {
       () => map.publish([{ op: 'edit', key: 'otter' } as never]),
       'publish: expected values of text or bytes, got nothing',
     ],
+    ['an unknown way', () => map.publish([], 'lie' as never), "publish: how: expected 'list', 'gap', 'contradiction'"],
     ['announce() a type', () => map.announce('updated' as never), 'announce: expected an event such as'],
     ['an unknown event', () => map.announce({ type: 'moved' } as never), "announce: type: expected 'discarded',"],
     [
@@ -316,6 +419,32 @@ describe('fakeMap alone', () => {
     const map = fakeMap(ENTRIES)
     expect(() => map.publish([...EDIT, { op: 'delete', key: 'auk' }])).toThrow('delete: its key is not there')
     expect([map.epoch, await map.getText('otter')]).toEqual([1, 'river'])
+  })
+
+  test('tells watches of a gap, or of a contradiction, when the test says so, also without a difference', async () => {
+    const map = fakeMap(ENTRIES)
+    const heard: Change[] = []
+    await map.watch('otter', change => void heard.push(change))
+    map.publish([], 'gap')
+    map.publish(EDIT, 'contradiction')
+    await expect
+      .poll(() => heard.map(({ how, epoch }) => [how, epoch]))
+      .toEqual([
+        ['gap', 2],
+        ['contradiction', 3],
+      ])
+  })
+
+  test('a listener has its watch when it is called first', async () => {
+    const map = fakeMap(ENTRIES)
+    const told = await new Promise<string | undefined>(resolve => {
+      const watching = map.watch('otter', () => resolve(watch?.value && 'has it'), { since: 'none' })
+      let watch: Watch | undefined
+      void watching.then(begun => {
+        watch = begun
+      })
+    })
+    expect(told).toBe('has it')
   })
 
   test('is at the epoch that it announces', () => {

@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 // The hooks, as a component has them: what they show, and above all how many lookups are made.
 
-import { type KeyhushError, type KeyhushMap, NetworkError, type OnEvent, open } from '@keyhush/client'
+import { type Change, type KeyhushError, type KeyhushMap, NetworkError, type OnEvent, open } from '@keyhush/client'
 import type { open as openInstant } from '@keyhush/client/instant'
 import {
   type Lookup,
@@ -11,17 +11,24 @@ import {
   type PrivateMap,
   type PrivateMapOptions,
   type ReadAs,
+  type UseWatchOptions,
   useLookup,
   useLookups,
   usePrivateMap,
+  useWatch,
+  type WatchedKey,
 } from '@keyhush/client/react'
-import { type InstantMapOptions, usePrivateMap as useInstantMap } from '@keyhush/client/react/instant'
+import {
+  type InstantMapOptions,
+  usePrivateMap as useInstantMap,
+  useWatch as useInstantWatch,
+} from '@keyhush/client/react/instant'
 import { type FakeMap, fakeMap } from '@keyhush/client/testing'
 import { startServers, type TestServers } from '@keyhush/server/testing'
 import { Activity, act, createElement, StrictMode } from 'react'
 import { createRoot, type Root } from 'react-dom/client'
 import { renderToString } from 'react-dom/server'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTypeOf, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTypeOf, test, vi } from 'vitest'
 
 declare global {
   var IS_REACT_ACT_ENVIRONMENT: boolean
@@ -355,6 +362,164 @@ test('a component that was hidden during a change learns of it when it is shown 
   expect(map.asked.length).toBe(1)
 })
 
+const shownOfWatch: WatchedKey<unknown>[] = []
+const watched = () => shownOfWatch.at(-1)!
+interface WatchAsked {
+  readonly map: KeyhushMap | undefined
+  readonly wanted: string | Uint8Array | undefined
+  readonly as?: keyof ReadAs
+  readonly options?: UseWatchOptions
+}
+function Owner({ map, wanted, as = 'text', options }: WatchAsked) {
+  shownOfWatch.push(useWatch(map, wanted, as, options))
+  return null
+}
+const renderWatch = (asked: WatchAsked) =>
+  act(async () => root.render(createElement(StrictMode, null, createElement(Owner, asked))))
+const textOf = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
+/** What a page shows of changes. */
+const told = (changes: readonly Change[]) =>
+  changes.map(({ value, before, epoch, how }) => `${textOf(before)} → ${textOf(value)} at ${epoch}, ${how}`)
+
+test('a watched key shows its value and each change, and is looked up once', async () => {
+  const map = fakeMap({ otter: 'river' }, { delayMs: 10 })
+  await renderWatch({ map, wanted: 'otter' })
+  expect(watched()).toMatchObject({ status: 'loading', value: undefined, changes: [], checked: undefined })
+  await until(() => watched().status !== 'loading')
+  expect(watched()).toMatchObject({ status: 'found', value: 'river', changes: [], checked: expect.any(Date) })
+  await act(async () => map.publish(LAKES))
+  await act(async () => map.publish([{ op: 'add', key: 'auk', value: 'cliff' }]))
+  for (let i = 0; i < 3; i++) await renderWatch({ map, wanted: 'otter', options: { since: `${i}` } })
+  expect(watched()).toMatchObject({ status: 'found', value: 'lakes' })
+  await act(async () => map.publish([{ op: 'delete', key: 'otter' }]))
+  expect(watched()).toMatchObject({ status: 'absent', value: undefined, error: undefined })
+  expect(told(watched().changes)).toEqual(['river → lakes at 2, list', 'lakes → undefined at 4, list'])
+  expect(map.stats.lookups).toBe(1)
+  expectTypeOf(useWatch<'text'>).returns.toEqualTypeOf<WatchedKey<string>>()
+})
+
+test('at the next visit it shows what has changed since; what is saved last counts', async () => {
+  let mark: string | undefined
+  const visit = async (map: FakeMap) => {
+    const options: UseWatchOptions = {
+      since: mark,
+      save(saved) {
+        mark = saved
+      },
+    }
+    await renderWatch({ map, wanted: 'otter', options })
+    await passed()
+    return told(watched().changes)
+  }
+  const first = fakeMap({ otter: 'river' })
+  expect(await visit(first)).toEqual([])
+  await act(async () => first.publish(LAKES))
+  await act(() => root.render(null))
+  expect(await visit(fakeMap({ otter: 'lakes' }))).toEqual([])
+  expect(await visit(fakeMap({ otter: 'ponds' }))).toEqual(['lakes → ponds at 1, list'])
+  mark = 'garbage'
+  expect(await visit(fakeMap({ otter: 'ponds' }))).toEqual(['undefined → ponds at 1, gap'])
+})
+
+test('another key is watched anew; after unmounting nothing is told, and marks are saved', async () => {
+  const map = fakeMap({ otter: 'river', heron: 'shore' })
+  const marks: string[] = []
+  const options: UseWatchOptions = { save: mark => void marks.push(mark) }
+  await renderWatch({ map, wanted: undefined, options })
+  expect([watched().status, map.stats.lookups]).toEqual(['idle', 0])
+  await renderWatch({ map, wanted: 'otter', options })
+  await act(async () => map.publish(LAKES))
+  await renderWatch({ map, wanted: 'heron', options })
+  expect(watched()).toMatchObject({ status: 'found', value: 'shore', changes: [] })
+  await act(async () => map.publish([{ op: 'edit', key: 'otter', value: 'ponds' }]))
+  expect(watched()).toMatchObject({ value: 'shore', changes: [] })
+  await act(() => root.render(null))
+  await passed()
+  const [renders, saved] = [shownOfWatch.length, marks.length]
+  await act(async () => map.publish([{ op: 'edit', key: 'heron', value: 'bank' }]))
+  await passed()
+  expect([shownOfWatch.length, marks.length]).toEqual([renders, saved + 2])
+})
+
+test('a watch that failed says why, and begins again on retry()', async () => {
+  const map = fakeMap({ otter: 'river' })
+  const error = new NetworkError('https://a.example', 'away')
+  map.failWith(error)
+  await renderWatch({ map, wanted: 'otter' })
+  expect(watched()).toMatchObject({ status: 'error', value: undefined, error })
+  map.failWith(undefined)
+  await act(async () => watched().retry())
+  expect(watched()).toMatchObject({ status: 'found', value: 'river' })
+  await act(async () => watched().retry())
+  expect(map.stats.lookups).toBe(1)
+  for (const [as, options, message] of [
+    ['txt', {}, /useWatch: as: expected 'bytes', 'text', 'json', got "txt"/],
+    ['text', { Since: '' }, /useWatch: there is no option "Since"; expected since/],
+    ['json', { save: 7 }, /expected save to be a function, got 7/],
+    ['bytes', null, /expected an object of options, got null/],
+  ] as const) {
+    await renderWatch({ map, wanted: 'otter', as: as as never, options: options as never })
+    expect(watched().error).toMatchObject({ code: 'usage', message: expect.stringMatching(message) })
+  }
+})
+
+test('a value that cannot be read is an error, the change is shown, and the next change too', async () => {
+  const map = fakeMap({ otter: '{"a":1}' })
+  await renderWatch({ map, wanted: 'otter', as: 'json' })
+  expect(watched().value).toEqual({ a: 1 })
+  await act(async () => map.publish(LAKES))
+  expect(watched()).toMatchObject({ status: 'error', error: { code: 'usage' } })
+  expect(told(watched().changes)).toEqual(['{"a":1} → lakes at 2, list'])
+  await act(async () => map.publish([{ op: 'edit', key: 'otter', value: '2' }]))
+  expect([watched().value, watched().changes.length, map.stats.lookups]).toEqual([2, 2, 1])
+})
+
+test('a component that was hidden is told what changed meanwhile', async () => {
+  const map = fakeMap({ otter: 'river' })
+  let since: string | undefined
+  const save = (mark: string) => {
+    since ??= mark
+  }
+  const owner = () => createElement(Owner, { map, wanted: 'otter', options: { since, save } })
+  const show = (mode: 'visible' | 'hidden') =>
+    act(async () => root.render(createElement(Activity, { mode, children: owner() })))
+  await show('visible')
+  await passed()
+  await act(async () => root.render(null))
+  await show('visible')
+  await show('hidden')
+  await act(async () => map.publish(LAKES))
+  await show('visible')
+  await passed()
+  expect(watched()).toMatchObject({ status: 'found', value: 'lakes' })
+  expect(told(watched().changes)).toEqual(['river → lakes at 2, list'])
+})
+
+test('the date until which silence means something is shown as it moves', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  try {
+    const map = fakeMap({ otter: 'river' })
+    let checked = new Date(1)
+    const { watch } = map
+    map.watch = async (...of) => {
+      const begun = await watch(...of)
+      return Object.defineProperty({ ...begun, value: begun.value, stop: begun.stop }, 'checked', {
+        get: () => checked,
+      })
+    }
+    await renderWatch({ map, wanted: 'otter' })
+    await passed()
+    checked = new Date(2)
+    await act(() => vi.advanceTimersByTime(15_000))
+    expect([watched().checked, watched().value]).toEqual([checked, 'river'])
+    await act(() => root.render(null))
+    await passed()
+    expect(vi.getTimerCount()).toBe(0)
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
 const opened: PrivateMap[] = []
 interface Opened {
   readonly options: PrivateMapOptions
@@ -461,7 +626,7 @@ test('a server that renders pages opens nothing', () => {
 describe('on real servers', () => {
   let both: TestServers
   beforeAll(async () => {
-    both = await startServers({ otter: 'river', heron: 'shore' })
+    both = await startServers({ otter: 'river', heron: 'shore', newt: 'ponds' })
   })
   afterAll(() => both.close())
 
@@ -500,6 +665,31 @@ describe('on real servers', () => {
     expect(lastOfSeveral()).toMatchObject({ status: 'answered', values: ['shore', undefined] })
     const { map } = opened.at(-1)!
     expect([map?.mode, map?.stats.lookups]).toEqual(['instant', 1])
+  })
+
+  test.each([
+    ['instant', 'banks'],
+    ['full', 'reeds'],
+    ['local', 'delta'],
+  ] as const)('in mode %s: a watched key changes on the page, without another lookup', async (mode, value) => {
+    const { servers, publisherKey } = both
+    let map: KeyhushMap | undefined
+    function Own() {
+      const instant = useInstantMap({ servers, publisherKey })
+      const other = usePrivateMap({ servers, publisherKey, mode })
+      map = mode === 'instant' ? instant.map : other.map
+      shownOfWatch.push((mode === 'instant' ? useInstantWatch : useWatch)(map, 'newt', 'text'))
+      return null
+    }
+    await act(async () => root.render(createElement(StrictMode, null, createElement(Own))))
+    await until(() => watched().status === 'found')
+    const lookups = map!.stats.lookups
+    await both.publish([{ op: 'edit', key: 'newt', value }])
+    await act(() => map!.sync())
+    await until(() => watched().changes.length > 0)
+    expect(watched()).toMatchObject({ value, checked: expect.any(Date) })
+    expect([lookups, map!.stats.lookups]).toEqual([1, 1])
+    expect(watched().changes).toMatchObject([{ how: 'list' }])
   })
 
   test.each([

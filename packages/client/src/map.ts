@@ -84,13 +84,16 @@ const asBytes: Decode<Value> = value => value
 const asText = decoded('UTF-8', value => value)
 const asJson = decoded('JSON', value => JSON.parse(value) as unknown)
 
+/** By what hooks call them. */
+export const READ = { bytes: asBytes, text: asText, json: asJson }
+
 /** Drops the decoder's error, which quotes the value. */
 function decoded<T>(what: string, parse: (text: string) => T): Decode<T> {
   return (value, call) => {
     try {
       return parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(value))
     } catch {
-      throw new UsageError(`${call}: expected a value in ${what}, got one that is not ${what}; get() has the bytes`)
+      throw new UsageError(`${call}: expected a value in ${what}, got one that is not ${what}; read it as bytes`)
     }
   }
 }

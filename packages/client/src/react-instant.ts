@@ -15,3 +15,4 @@ export const usePrivateMap = privateMapOf<InstantMapOptions>(open)
 
 export * from './react/lookup.js'
 export type { OpenMap, PrivateMap, UsePrivateMap } from './react/private-map.js'
+export * from './react/watch.js'

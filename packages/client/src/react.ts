@@ -23,3 +23,4 @@ export const usePrivateMap = privateMapOf<PrivateMapOptions>(open)
 
 export * from './react/lookup.js'
 export type { OpenMap, PrivateMap, UsePrivateMap } from './react/private-map.js'
+export * from './react/watch.js'

@@ -1,12 +1,12 @@
 // `useLookup()` and `useLookups()`: what a map says about a key, or about several, for as long as a component shows it.
 
-import { equalBytes } from '@keyhush/protocol'
 import { checkNames, checkOptions, oneOf } from '../base/boundary.js'
 import type { KeyhushError } from '../base/errors.js'
 import type { MapEvent } from '../base/events.js'
 import type { Key } from '../lookup/keys.js'
 import type { Value } from '../lookup/question.js'
 import type { KeyhushMap, ManyOptions } from '../map.js'
+import { copyOf, isSameKey } from './keys.js'
 import { Task, useTask } from './task.js'
 
 /** What `useLookup()` and `useLookups()` both return. */
@@ -109,21 +109,6 @@ interface Wanted<K> {
 function isSameWanted(a: Wanted<unknown>, b: Wanted<unknown>): boolean {
   const isSameOption = (name: keyof LookupsOptions) => a.options?.[name] === b.options?.[name]
   return a.map === b.map && a.as === b.as && isSameOption('padTo') && isSameOption('follow') && isSameKey(a.key, b.key)
-}
-
-function isSameKey(a: unknown, b: unknown): boolean {
-  if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((key, i) => isSameKey(key, b[i]))
-  return isBytes(a) && isBytes(b) ? equalBytes(a, b) : a === b
-}
-
-/** The app may go on to change its array. */
-function copyOf(key: Key): Key {
-  return isBytes(key) ? key.slice() : key
-}
-
-/** Of another realm, too. */
-function isBytes(key: unknown): key is Uint8Array {
-  return ArrayBuffer.isView(key)
 }
 
 const ONE = { bytes: 'get', text: 'getText', json: 'getJson' } as const

@@ -19,6 +19,7 @@ import { assertPlatform } from '../platform/minimum.js'
 import type { Awaited, Budget } from '../servers/budget.js'
 import type { Stats, Traffic } from '../servers/stats.js'
 import type { Session } from '../session/session.js'
+import type { Change } from '../watching/watch.js'
 import { checkChanges, checkEntries, checkEvent, checkFailure, checkNumbers, MODES } from './fake-arguments.js'
 import { FakeWatcher } from './fake-watches.js'
 
@@ -47,10 +48,11 @@ export interface FakeMap extends KeyhushMap {
    */
   failWith(error: KeyhushError | undefined): void
   /**
-   * Applies changes as the next epoch, and sends the event `updated`. If one is refused, none is applied.
+   * Applies changes as the next epoch, and sends the event `updated`. If one is refused, none is applied. Watches tell what has changed,
+   * `how` if you pass it: a `gap` or a `contradiction` is told for each watched key.
    * @throws {UsageError} for adding a key that is there, and for editing or deleting a key that is not
    */
-  publish(changes: readonly FakeChange[]): void
+  publish(changes: readonly FakeChange[], how?: Change['how']): void
   /**
    * Sends this event to the map's listeners. After `condemned`, `mode` and `updated` the map is so.
    * @throws {UsageError} for an event that there is not
@@ -115,8 +117,8 @@ class Fake extends OpenedMap implements FakeMap {
     this.#fake.failure = error
   }
 
-  publish(changes: readonly FakeChange[]): void {
-    this.#fake.publish(changes)
+  publish(changes: readonly FakeChange[], how: Change['how'] = 'list'): void {
+    this.#fake.publish(changes, how)
   }
 
   announce(event: MapEvent): void {
@@ -273,8 +275,9 @@ class FakeSession implements Session, Awaited {
     }
   }
 
-  publish(changes: readonly FakeChange[]): void {
+  publish(changes: readonly FakeChange[], how: Change['how']): void {
     checkChanges(changes)
+    oneOf('publish: how', ['list', 'gap', 'contradiction'], how)
     const slots = [...this.#slots]
     for (const change of changes) {
       const key = nameOf(change.key)
@@ -288,7 +291,7 @@ class FakeSession implements Session, Awaited {
     }
     this.#slots = slots
     this.announce({ type: 'updated', generation: 1, epoch: this.#epoch + 1 })
-    this.watcher.published(key => slots.find(slot => slot.key === key)?.value.slice() as Found)
+    this.watcher.published(key => slots.find(slot => slot.key === key)?.value.slice() as Found, how)
   }
 
   /** Goes on to its end even if the caller gives up, as a real lookup does. */

@@ -1,4 +1,4 @@
-// FakeWatched keys of a `fakeMap()`: told when the test publishes.
+// Watched keys of a `fakeMap()`: told when the test publishes.
 
 import { equalBytes, fromHex, toHex } from '@keyhush/protocol'
 import { onAbort } from '../base/abort.js'
@@ -23,6 +23,7 @@ export class FakeWatcher implements Watcher {
   readonly #epoch: () => number
   readonly #watched: FakeWatched[] = []
   readonly #calls = new Calls()
+  #calling: Promise<void> = Promise.resolve()
 
   constructor(look: LookUp, epoch: () => number) {
     this.#look = look
@@ -46,12 +47,14 @@ export class FakeWatcher implements Watcher {
       stop()
       own.save = undefined
     })
-    const mark = since === undefined ? undefined : markIn(since)
+    const mark = since === undefined ? undefined : markIn(since, own.key)
     const isSame = mark !== undefined && isEqual(mark.value, value)
     if (since !== undefined && !isSame) {
+      // The app has its watch before its listener is called.
+      this.#inTurn(() => new Promise(resolve => setTimeout(resolve)))
       this.#tell(own, { value, before: mark?.value, epoch: own.epoch, how: mark === undefined ? 'gap' : 'list' })
     }
-    this.#call(own.save, markOf(own))
+    this.#save(own)
     return {
       get value() {
         return own.value?.slice()
@@ -72,35 +75,42 @@ export class FakeWatcher implements Watcher {
     this.#calls.assertNone()
   }
 
-  /** The test has published. `valueIn`: of a key in hex. */
-  published(valueIn: (key: string) => Found): void {
+  /** The test has published. `valueIn`: of a key in hex. `how`: changes are told so; what is no list is told without a difference, too. */
+  published(valueIn: (key: string) => Found, how: Change['how']): void {
     for (const own of this.#watched) {
       const before = own.value
       own.value = valueIn(own.key)
       own.epoch = this.#epoch()
       own.checked = new Date()
-      if (!isEqual(own.value, before)) this.#tell(own, { value: own.value, before, epoch: own.epoch, how: 'list' })
-      this.#call(own.save, markOf(own))
+      const { value, epoch } = own
+      if (how !== 'list' || !isEqual(value, before)) this.#tell(own, { value, before, epoch, how })
+      this.#save(own)
     }
   }
 
   #tell(own: FakeWatched, change: Change): void {
-    this.#call(own.onChange, change)
+    this.#inTurn(() => this.#calls.make(own.onChange, change))
   }
 
-  #call<T>(call: ((of: T) => void) | undefined, of: T): void {
-    queueMicrotask(() => this.#calls.make(call, of))
+  #save(own: FakeWatched): void {
+    const mark = markOf(own)
+    this.#inTurn(() => this.#calls.make(own.save, mark))
+  }
+
+  #inTurn(work: () => void | Promise<void>): void {
+    this.#calling = this.#calling.then(work)
   }
 }
 
-function markOf({ epoch, value }: FakeWatched): string {
-  return `fake ${epoch} ${value === undefined ? 'absent' : toHex(value)}`
+function markOf({ key, value }: FakeWatched): string {
+  return `fake ${key} ${value === undefined ? 'absent' : toHex(value)}`
 }
 
-function markIn(text: string): { readonly value: Found } | undefined {
-  const [, digits] = /^fake \d+ (absent|(?:[\da-f]{2})*)$/.exec(text) ?? []
-  if (digits === undefined) return undefined
-  return { value: digits === 'absent' ? undefined : (fromHex(digits) as Found) }
+/** Undefined: it is none, or another key's. */
+function markIn(text: string, key: string): { readonly value: Found } | undefined {
+  const [, of, value] = /^fake (\S+) (absent|(?:[\da-f]{2})*)$/.exec(text) ?? []
+  if (value === undefined || of !== key) return undefined
+  return { value: value === 'absent' ? undefined : (fromHex(value) as Found) }
 }
 
 function isEqual(a: Found, b: Found): boolean {
