@@ -6,7 +6,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { type KeyhushMap, NetworkError } from '@keyhush/client'
+import { type Change, type KeyhushMap, NetworkError, type Watch } from '@keyhush/client'
 import { fakeMap } from '@keyhush/client/testing'
 import { QueryClient, QueryClientProvider, type UseQueryResult } from '@tanstack/react-query'
 import { act, createElement, StrictMode } from 'react'
@@ -94,6 +94,59 @@ test('Svelte', async () => {
   await passed()
   expect(told.slice(2)).toEqual(['loading'])
   expect(map.stats.lookups).toBe(1)
+})
+
+test.each(['vueWatch', 'svelteWatch'])('%s: a watched key, its changes, and what failed', async name => {
+  type Marks = { since?: string; save?: (mark: string) => void }
+  interface Own {
+    readonly watch?: Watch
+    readonly changes: readonly Change[]
+    readonly error?: unknown
+  }
+  const { useWatch, watched } = await recipe<{
+    useWatch?: (map: KeyhushMap, key: string, marks: Marks) => Ref<Own>
+    watched?: (map: KeyhushMap, key: string, marks: Marks) => Readable<Own>
+  }>(name)
+  const begin = (map: KeyhushMap, marks: Marks = {}) => {
+    const scope = effectScope()
+    const own = scope.run(() => useWatch?.(map, 'otter', marks))
+    if (own !== undefined) return { now: () => own.value, end: () => scope.stop() }
+    let shown: Own | undefined
+    const end = watched!(map, 'otter', marks).subscribe(own => {
+      shown = own
+    })
+    return { now: () => shown!, end }
+  }
+  const text = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
+  const map = fakeMap({ otter: 'river' })
+  let mark: string | undefined
+  const save = (saved: string) => {
+    mark = saved
+  }
+  const { now, end } = begin(map, { save })
+  await passed()
+  expect([text(now().watch?.value), now().changes]).toEqual(['river', []])
+  map.publish([{ op: 'edit', key: 'otter', value: 'lakes' }])
+  await passed()
+  expect([text(now().watch?.value), now().changes.map(({ how }) => how)]).toEqual(['lakes', ['list']])
+  end()
+  map.publish([{ op: 'delete', key: 'otter' }])
+  await passed()
+  expect(now().changes.length).toBe(1)
+  const next = begin(fakeMap({ otter: 'ponds' }), { since: mark! })
+  await passed()
+  expect(next.now().changes.map(({ before, value }) => [before, text(value)])).toEqual([[undefined, 'ponds']])
+  next.end()
+  const error = new NetworkError('https://a.example', 'away')
+  map.failWith(error)
+  const failing = begin(map)
+  await passed()
+  expect(failing.now().error).toBe(error)
+  failing.end()
+  const left = begin(fakeMap({ otter: 'river' }, { delayMs: 5 }))
+  left.end()
+  await passed()
+  expect(left.now()).toEqual({ changes: [] }) // nobody is told
 })
 
 test('TanStack Query: one lookup while it is shown, and another when it is shown again', async () => {
