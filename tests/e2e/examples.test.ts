@@ -1,8 +1,10 @@
 // The examples in demo/examples run unchanged, except that addresses and key are filled in as `keyhush dev` prints them.
 
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { cp, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { startServers, type TestServers } from '@keyhush/server/testing'
 import type { Browser } from 'puppeteer-core'
@@ -97,6 +99,49 @@ test.each(['static', 'service-worker'])('%s: a page with one file of the package
   expect(said).toEqual(['Yes, it is.', 'No, and that is proved.'])
 })
 
+test('service-worker: woken, it notifies of changes, and the page shows all of them', CHROMIUM, async () => {
+  const context = await browser.createBrowserContext()
+  await context.overridePermissions(site.url, ['notifications'])
+  const page = await context.newPage()
+  const address = `${site.url}/examples/service-worker/`
+  const workers = await page.createCDPSession()
+  const registered = new Promise<string>(resolve => {
+    workers.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => {
+      const own = registrations.find(({ scopeURL }) => scopeURL === address)
+      if (own !== undefined) resolve(own.registrationId)
+    })
+  })
+  await workers.send('ServiceWorker.enable')
+  await page.goto(address)
+  const registrationId = await registered
+  await page.type('[name=key]', 'letmein')
+  await page.locator('[value=watch]').click()
+  await page.waitForFunction(() => document.querySelector('[role=status]')?.textContent === 'You will be told.')
+  const wake = () =>
+    workers.send('ServiceWorker.dispatchPeriodicSyncEvent', { origin: site.url, registrationId, tag: 'watched' })
+  const notified = () =>
+    page.evaluate(async () => {
+      const registration = await navigator.serviceWorker.ready
+      return (await registration.getNotifications()).map(({ title }) => title)
+    })
+  await both.publish([{ op: 'add', key: 'something else', value: '' }])
+  await wake()
+  await both.publish([{ op: 'delete', key: 'letmein' }])
+  await both.publish([{ op: 'add', key: 'letmein', value: '' }])
+  await wake()
+  await expect.poll(notified).toEqual(['What you watch has changed'])
+  await page.reload()
+  const said = await page.waitForFunction(() => {
+    const all = [...document.querySelectorAll('li')].map(({ textContent }) => textContent)
+    return all.length > 0 && all
+  })
+  expect(await said.jsonValue()).toEqual([
+    expect.stringMatching(/^Version \d+: It is on the list now\.$/),
+    expect.stringMatching(/^Version \d+: It is not on the list now\.$/),
+  ])
+  await context.close()
+})
+
 test('key-directory: a signature is checked as its README says', CHROMIUM, async () => {
   const readme = await readFile(join(root, 'demo/examples/README.md'), 'utf8')
   const [, message, signature] = /^node verify\.js ada '(.+)' (\S+)$/m.exec(readme)!
@@ -111,6 +156,41 @@ test('key-directory: a signature is checked as its README says', CHROMIUM, async
   expect(await asked('grace', message!, signature!)).toBe('grace has not signed this.\n')
   expect(await asked('mallory', message!, signature!)).toBe('There is nobody called mallory, and that is proved.\n')
 })
+
+test(
+  'key-directory: an owner publishes a key, and hears of changes, also of those between two visits',
+  CHROMIUM,
+  async () => {
+    const script = path('directory/verify/owner.js')
+    const visit = async (work: (say: () => Promise<string>) => Promise<void>) => {
+      const child = spawn(process.execPath, [script, 'alice'], {
+        cwd: folder.path,
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+      await work(async () => (await lines.next()).value as string)
+      child.kill()
+      await once(child, 'exit')
+    }
+    const publish = (line: string) => directory.publish([JSON.parse(line) as Parameters<TestServers['publish']>[0][0]])
+    let line = ''
+    await visit(async say => {
+      expect(await say()).toBe('The directory has no key.')
+      const toPublish = await say()
+      line = /: (\{.*\})$/.exec(toPublish)![1]!
+      await publish(line)
+      expect(await say()).toBe('Version 2: the directory has your key. The list of changes says so.')
+    })
+    const [own, other] = [line.replace('"add"', '"edit"'), 'x'.repeat(43)]
+    await publish(JSON.stringify({ op: 'edit', key: 'alice', value: other }))
+    await publish(own)
+    await visit(async say => {
+      expect(await say()).toBe('The directory has your key.')
+      expect(await say()).toBe(`Version 3: the directory has another key, ${other}. The list of changes says so.`)
+      expect(await say()).toBe('Version 4: the directory has your key. The list of changes says so.')
+    })
+  },
+)
 
 test('vite: a form refuses known passwords, and accepts a password that cannot be checked', CHROMIUM, async () => {
   const outDir = path('built')
