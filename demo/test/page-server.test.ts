@@ -25,6 +25,7 @@ beforeAll(async () => {
     prepareAlone: async () => {},
     published: async () => [],
     change: async () => ({ refusals: [] }),
+    replaceKey: async () => ({ refusals: [] }),
   })
 })
 afterAll(() => closeServer(page.server))
@@ -62,7 +63,7 @@ test('the page makes one server lie, or none; anything else is refused', async (
 })
 
 test('a page of another site can not make a server lie or start, nor publish', async () => {
-  for (const path of ['liar', 'publish', 'alone']) {
+  for (const path of ['liar', 'publish', 'key', 'alone']) {
     const send = (headers: Record<string, string>) =>
       fetch(`${url}/${path}`, {
         method: 'POST',

@@ -34,7 +34,7 @@ await visiting({ browsers: ['chromium', 'firefox'], demo: () => demo }, ({ name,
         focused: document.activeElement?.textContent,
         current: [...document.querySelectorAll('[aria-current]')].map(({ textContent }) => textContent),
       }))
-    for (const title of ['See what is sent', 'What it costs', 'A first visit', 'Add a domain']) {
+    for (const title of ['See what is sent', 'What it costs', 'Key directory', 'A first visit', 'Add a domain']) {
       await page().$$eval('nav a', (links, title) => links.find(a => a.textContent === title)!.click(), title)
       await page().waitForFunction(title => document.title === `${title} – Keyhush`, {}, title)
       expect(await shown()).toEqual({ titles: [title], focused: title, current: [title] })
@@ -221,6 +221,45 @@ await visiting({ browsers: ['chromium', 'firefox'], demo: () => demo }, ({ name,
       await other.$eval('#add [name=domain]', (input, domain) => Object.assign(input, { value: domain }), domain)
       expect(await look()).toBe(`${domain}: not on the phishing list.`)
       expect(await complaintsOfOther.all()).toEqual([])
+    }))
+
+  test('the owner of a key hears that it was replaced, and put back, also between visits; no server is asked', () =>
+    asStranger(async visitor => {
+      await visitor.setViewport(PHONE)
+      await go(visitor, demo.url, 'keys')
+      const asked = counting(demo, 'A')
+      const heard = () => visitor.$$eval('#owner-news li', all => all.map(({ textContent }) => textContent!))
+      const publish = async (button: '#replace' | '#restore') => {
+        await visitor.click(button)
+        await visitor.waitForSelector('#replace:not([disabled])')
+        expect(await visitor.$eval('#replaced', ({ textContent }) => textContent)).toMatch(/^Published as version/)
+      }
+      const hears = (count: number) =>
+        visitor.waitForFunction(count => document.querySelectorAll('#owner-news li').length === count, {}, count)
+      const replaced = /^Version \d+: your key was replaced by [\da-f ]{14}\.$/
+      const back = /^Version \d+: your own key is there again\.$/
+      await publish('#replace')
+      await hears(1)
+      expect(await visitor.$eval('#owner-key', now => now.getAttribute('data-own'))).toBe('false')
+      await publish('#restore')
+      await hears(2)
+      expect(await heard()).toEqual([expect.stringMatching(back), expect.stringMatching(replaced)])
+      expect(await visitor.$eval('#owner-key', now => now.getAttribute('data-own'))).toBe('true')
+      await visitor.waitForFunction(() => document.querySelector('#owner-checked')?.textContent?.startsWith('Checked'))
+      await visitor.click('#leave')
+      await visitor.waitForFunction(() => document.querySelector('#owner-key')?.textContent === 'The page is closed.')
+      for (const button of ['#replace', '#restore'] as const) await publish(button)
+      expect(await heard()).toEqual([])
+      expect(asked()).toBe(0)
+      await visitor.click('#leave')
+      await hears(2)
+      expect(await heard()).toEqual([expect.stringMatching(back), expect.stringMatching(replaced)])
+      for (const button of ['#replace', '#restore'] as const) await publish(button)
+      await hears(4)
+      await visitor.goto('about:blank')
+      await go(visitor, demo.url, 'keys')
+      expect(await heard()).toEqual([])
+      expect(asked()).toBe(4) // one lookup a visit, of the directory and of the record
     }))
 
   test('the calculator shows what the core computes, for three lists and for what is typed', async () => {

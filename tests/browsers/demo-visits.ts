@@ -7,7 +7,7 @@ import { launchBrowser } from '../../tools/browsers.mjs'
 import { inBrowsers } from '../support/browsers.js'
 import { complaintsOf } from '../support/web.js'
 
-export const PAGES = ['', 'wire', 'one', 'three', 'add', 'cost', 'visit'] as const
+export const PAGES = ['', 'wire', 'one', 'three', 'add', 'keys', 'cost', 'visit'] as const
 export const PHONE = { width: 390, height: 844 }
 export const DESKTOP = { width: 1440, height: 900 }
 
@@ -61,6 +61,7 @@ export async function go(page: Page, url: string, name: (typeof PAGES)[number]):
     one: '#one-shown:not([hidden])',
     three: '#pools button',
     add: '#looked:not(:empty)',
+    keys: '#owner-key[data-own]',
     cost: 'td',
     visit: '#phases li',
   }

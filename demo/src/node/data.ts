@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { DATABASES, type DatabaseName } from '../page/backstage.js'
+import { DATABASES, type DatabaseName, seedOf } from '../page/backstage.js'
 import { builderFolders, dataFolder, largeFolder } from './paths.js'
 import { keyhush } from './servers.js'
 import { ADJECTIVES, ANIMALS } from './words.js'
@@ -95,11 +95,14 @@ export function* keyDirectory(): Generator<{ name: string; key: string }> {
     for (const animal of ANIMALS) {
       for (let number = 0; number < 64; number += 1) {
         const name = `${adjective}-${animal}-${number}@example.org`
-        yield { name, key: createHash('sha512').update(`keyhush demo key of ${name}`).digest('hex') }
+        yield { name, key: keyOf(name) }
       }
     }
   }
 }
+
+/** in hex */
+export const keyOf = (name: string) => createHash('sha512').update(seedOf(name)).digest('hex')
 
 function keyDirectoryCsv(): string {
   const lines = ['key,value']

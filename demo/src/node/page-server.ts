@@ -18,6 +18,7 @@ export interface PageContents {
   readonly prepareAlone: () => Promise<void>
   readonly published: () => Promise<readonly Published[]>
   readonly change: (change: Change) => Promise<Outcome>
+  readonly replaceKey: (byFalse: boolean) => Promise<Outcome<{ readonly epoch: number }>>
 }
 
 const CONTENT_TYPES: Record<string, string> = {
@@ -57,6 +58,8 @@ export function createPageServer(): {
       response.writeHead(204).end()
     } else if (request.method === 'POST' && pathname === '/publish') {
       send(response, '.json', JSON.stringify(await contents.change(changeOf(await jsonOf(request)))))
+    } else if (request.method === 'POST' && pathname === '/key') {
+      send(response, '.json', JSON.stringify(await contents.replaceKey((await jsonOf(request)) === true)))
     } else if (pathname === '/published.json') {
       send(response, '.json', JSON.stringify(await contents.published()))
     } else if (pathname === '/config.json') {

@@ -1,13 +1,15 @@
-// Publishes changes of the phishing list to its servers. It makes a key at each start: the servers get the public half, and the
+// Publishes changes of the phishing list and of the key directory to their servers. It makes a key at each start: the servers get the public half, and the
 // secret half stays in a folder of this run.
 
+import { randomBytes } from 'node:crypto'
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { toHex } from '@keyhush/protocol'
 import { createKeyFile, type KeyPair, PublishError, PublisherRecord, publish } from '@keyhush/server'
 import type { Change, DatabaseName, Outcome, Published, ServerName } from '../page/backstage.js'
+import { OWNER } from '../page/backstage.js'
 import { hostOf } from '../page/domains.js'
-import { publisherRecord } from './data.js'
+import { keyOf, publisherRecord } from './data.js'
 
 /** base URLs of those that have the database */
 type ServerUrls = Readonly<Partial<Record<ServerName, string>>>
@@ -49,7 +51,17 @@ export class Publisher {
 
   /** Publishes one change of the phishing list, after earlier ones. A refusal is an outcome, and does not reject. */
   change(servers: ServerUrls, change: Change): Promise<Outcome> {
-    const outcome = this.#queue.then(() => this.#change(servers, change))
+    return this.#inTurn(() => this.#change(servers, change))
+  }
+
+  /** Puts a false key in the place of the owner's, or the owner's back. */
+  replaceKey(servers: ServerUrls, byFalse: boolean): Promise<Outcome<{ readonly epoch: number }>> {
+    const value = byFalse ? randomBytes(64).toString('hex') : keyOf(OWNER)
+    return this.#inTurn(() => this.#publish(servers, 'keys', { op: 'edit', key: OWNER, value }, 'hex'))
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const outcome = this.#queue.then(work)
     this.#queue = outcome.catch(() => {})
     return outcome
   }
@@ -58,24 +70,37 @@ export class Publisher {
     const domain = hostOf(typed)
     if (domain === undefined) return { refusals: [{ server: null, reason: 'there is no domain in this' }] }
     const operation = { op, key: domain, ...(op === 'add' && { value: '' }) }
+    const outcome = await this.#publish(servers, 'phishing', operation)
+    if ('refusals' in outcome) return outcome
+    const published = { ...outcome.published, op, domain, at: Date.now() }
+    this.#published.push(published)
+    return { published }
+  }
+
+  async #publish(
+    servers: ServerUrls,
+    database: DatabaseName,
+    operation: object,
+    encoding?: 'hex',
+  ): Promise<Outcome<{ readonly epoch: number }>> {
     try {
-      const { epoch, repeated } = await this.#send(servers, 'phishing', Buffer.from(`${JSON.stringify(operation)}\n`))
+      const line = Buffer.from(`${JSON.stringify(operation)}\n`)
+      const { epoch, repeated } = await this.#send(servers, database, line, encoding)
       if (repeated) return { refusals: [{ server: null, reason: `that is what epoch ${epoch} has done already` }] }
-      const published = { epoch, op, domain, at: Date.now() }
-      this.#published.push(published)
-      return { published }
+      return { published: { epoch } }
     } catch (error) {
       if (!(error instanceof PublishError)) throw error
       return { refusals: refusalsOf(error, servers) }
     }
   }
 
-  #send(servers: ServerUrls, database: DatabaseName, operations?: Uint8Array) {
+  #send(servers: ServerUrls, database: DatabaseName, operations?: Uint8Array, encoding?: 'hex') {
     return publish({
       servers: Object.values(servers).map(url => `${url}/${database}`),
       key: this.#key,
       record: this.#record,
       operations,
+      encoding,
       again: true,
     })
   }

@@ -109,6 +109,7 @@ export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOpti
       prepareAlone,
       published: () => publisher.published(),
       change: change => publisher.change(servers, change),
+      replaceKey: byFalse => publisher.replaceKey(two, byFalse),
     })
     return { url, servers, proxies, close }
   } catch (error) {

@@ -39,9 +39,15 @@ export interface Published extends Change {
   readonly at: number
 }
 
-/** Reply to `POST /publish`. A refusal comes from a server, or, if `server` is null, from the publisher. */
-export type Outcome =
-  | { readonly published: Published }
+/** Whose key is watched on the page *Key directory*. */
+export const OWNER = 'quiet-otter-17@example.org'
+
+/** SHA-512 of this is the key of a name. */
+export const seedOf = (name: string) => `keyhush demo key of ${name}`
+
+/** Reply to `POST /publish` and `POST /key`. A refusal comes from a server, or, if `server` is null, from the publisher. */
+export type Outcome<Done = Published> =
+  | { readonly published: Done }
   | { readonly refusals: readonly { readonly server: ServerName | null; readonly reason: string }[] }
 
 export const fetchConfig = () => getJson<Config>('config.json')
@@ -60,6 +66,9 @@ export async function prepareAlone(): Promise<void> {
 }
 
 export const publish = (change: Change) => getJson<Outcome>('publish', posting(change))
+
+/** `POST /key`: puts a false key in the place of the owner's; `false`: puts the owner's back. */
+export const replaceKey = (byFalse: boolean) => getJson<Outcome<{ readonly epoch: number }>>('key', posting(byFalse))
 
 const posting = (body: unknown): RequestInit => ({
   method: 'POST',

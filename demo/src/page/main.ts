@@ -22,6 +22,10 @@ const pages: Readonly<Record<string, (config: Config, session: Session) => void 
     const { Publishing } = await import('./publishing.js')
     await new Publishing(page('add'), config).start()
   },
+  keys: async config => {
+    const { Owner } = await import('./owner.js')
+    await new Owner(page('keys'), config).start()
+  },
   cost: async () => {
     const { Calculator } = await import('./calculator.js')
     new Calculator(page('cost')).start()
@@ -50,6 +54,7 @@ async function start(): Promise<void> {
     one: !config.hosted,
     three: config.servers.C === undefined,
     add: !config.hosted || config.databases.phishing === undefined,
+    keys: !config.hosted || config.databases.keys === undefined,
     visit: config.databases.keys === undefined,
   }
   const offered = Object.keys(pages).filter(name => !lacking[name])

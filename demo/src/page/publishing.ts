@@ -5,7 +5,7 @@ import { databases } from './databases.js'
 import { hostOf } from './domains.js'
 import { element, find, grouped } from './format.js'
 import { Session } from './session.js'
-import { trouble } from './trouble.js'
+import { refused, trouble } from './trouble.js'
 
 export class Publishing {
   readonly #page: HTMLElement
@@ -97,6 +97,5 @@ function inWords(outcome: Outcome): string {
     const { epoch, op, domain } = outcome.published
     return `Published as version ${epoch}: ${domain} was ${op === 'add' ? 'added' : 'removed'}. Both servers have it, signed.`
   }
-  const reasons = [...new Set(outcome.refusals.map(({ reason }) => reason.replace('epoch', 'version')))]
-  return `Nothing was published: ${reasons.join('; ')}.`
+  return refused(outcome)
 }

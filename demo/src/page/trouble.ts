@@ -1,6 +1,7 @@
 // What the page says where there is no answer: what happened, the SDK's error for developers, and a button that tries again.
 
 import { KeyhushError, UnsupportedError } from '@keyhush/client'
+import type { Outcome } from './backstage.js'
 import { button, card, element, messageOf } from './format.js'
 
 export function trouble(error: unknown, again: () => void): HTMLElement {
@@ -25,4 +26,10 @@ export function inWords(error: unknown): { readonly title: string; readonly text
   if (isAway) return { title: 'The servers do not answer', text: 'Is the demo still running?' }
   if (error instanceof UnsupportedError) return { title: 'No answer', text: `${error.message}.` }
   return { title: 'No answer', text: 'A server replied, and this page cannot use the reply.' }
+}
+
+/** Of what servers or the publisher have refused. */
+export function refused({ refusals }: Extract<Outcome, { readonly refusals: unknown }>): string {
+  const reasons = [...new Set(refusals.map(({ reason }) => reason.replace('epoch', 'version')))]
+  return `Nothing was published: ${reasons.join('; ')}.`
 }
