@@ -315,9 +315,9 @@ function shortened(inputs: Record<string, unknown>): Record<string, unknown> {
 describe('types', () => {
   /** What an app may write; with a narrower or wider type it does not compile. */
   const source = `
-    import { estimate, type Found, open, KeyhushError, type Progress, ServerError, type Value } from '@keyhush/client'
+    import { type Change, estimate, type Found, open, KeyhushError, type Progress, ServerError, type Value } from '@keyhush/client'
     import { open as openInstant } from '@keyhush/client/instant'
-    import { useLookup, useLookups, usePrivateMap } from '@keyhush/client/react'
+    import { useLookup, useLookups, usePrivateMap, useWatch } from '@keyhush/client/react'
     import { usePrivateMap as useInstantMap } from '@keyhush/client/react/instant'
     import { fakeMap } from '@keyhush/client/testing'
     export function useText(key: string): string | undefined {
@@ -327,6 +327,11 @@ describe('types', () => {
     export function useTexts(keys: readonly string[]): readonly (string | undefined)[] | undefined {
       const { map } = useInstantMap({ servers: ['https://a.example', 'https://b.example'] })
       return useLookups(map, keys, 'text', { padTo: 8, follow: true }).values
+    }
+    export function useOwn(key: string): [string | undefined, Date | undefined, readonly Change[]] {
+      const { map } = useInstantMap({ servers: ['https://a.example', 'https://b.example'] })
+      const { value, checked, changes } = useWatch(map, key, 'text', { since: undefined, save: mark => void mark.length })
+      return [value, checked, changes]
     }
     export async function main(): Promise<string> {
       const configured: readonly string[] = JSON.parse('["https://a.example", "https://b.example"]')
