@@ -40,7 +40,8 @@ async function recipe<T>(name: string): Promise<T> {
   // A process of its own: in jsdom esbuild meets bytes of another realm.
   const outfile = join(folder, `${name}.mjs`)
   const esbuild = join(root, 'node_modules/esbuild/bin/esbuild')
-  await promisify(execFile)(esbuild, [join(folder, `${name}.ts`), `--outfile=${outfile}`, '--format=esm'])
+  const how = ['--bundle', '--packages=external', '--format=esm']
+  await promisify(execFile)(esbuild, [join(folder, `${name}.ts`), `--outfile=${outfile}`, ...how])
   return (await import(/* @vite-ignore */ pathToFileURL(outfile).href)) as T
 }
 
@@ -50,29 +51,53 @@ test('they compile, that of React too', async () => {
   expect(stdout).toBe('')
 })
 
+test.each([
+  ['lookup.ts', 'vue'],
+  ['vue.ts', 'vue'],
+  ['lookup.ts', 'sveltekit/src/lib'],
+  ['svelte.ts', 'sveltekit/src/lib'],
+])('%s is what the app of the matrix has in %s', async (name, app) => {
+  const own = await readFile(join(root, 'tests/package/matrix', app, name), 'utf8')
+  expect(await readFile(join(folder, name), 'utf8')).toBe(own)
+})
+
+type Answer = 'idle' | 'loading' | { value?: string; error?: unknown; outdated: boolean }
+const EDIT = { op: 'edit', key: 'otter' } as const
+const river = { value: 'river', outdated: false }
+
 test('Vue', async () => {
-  type Answer = Ref<'idle' | 'loading' | { value?: string; error?: unknown }>
-  const { useLookup } = await recipe<{ useLookup(map: KeyhushMap, key: Ref<string>): Answer }>('vue')
+  interface Looked {
+    readonly answer: Ref<Answer>
+    readonly refetch: () => void
+  }
+  const { useLookup } = await recipe<{
+    useLookup(map: KeyhushMap, key: Ref<string>, options?: { follow: boolean }): Looked
+  }>('vue')
   const map = fakeMap({ otter: 'river' }, { delayMs: 5 })
   const key = ref('')
   const scope = effectScope()
-  const answer = scope.run(() => useLookup(map, key))!
+  const { answer, refetch } = scope.run(() => useLookup(map, key))!
   expect(answer.value).toBe('idle')
   key.value = 'otter'
   await nextTick()
   expect(answer.value).toBe('loading')
   await passed()
-  expect(answer.value).toEqual({ value: 'river' })
+  expect(answer.value).toEqual(river)
   key.value = 'auk'
   await nextTick()
   await passed()
-  expect([answer.value, map.stats.lookups]).toEqual([{ value: undefined }, 2])
+  expect([answer.value, map.stats.lookups]).toEqual([{ value: undefined, outdated: false }, 2])
   const error = new NetworkError('https://a.example', 'away')
   map.failWith(error)
   key.value = 'heron'
   await nextTick()
   await passed()
-  expect(answer.value).toEqual({ error })
+  expect(answer.value).toEqual({ error, outdated: false })
+  map.failWith(undefined)
+  refetch()
+  expect(answer.value).toBe('loading')
+  await passed()
+  expect(answer.value).toEqual({ value: undefined, outdated: false })
   key.value = 'otter'
   await nextTick()
   scope.stop()
@@ -80,20 +105,62 @@ test('Vue', async () => {
   expect(answer.value).toBe('loading') // nobody is told
 })
 
+test('Vue and Svelte: after a change of the list the answer is outdated, or is looked up again', async () => {
+  interface Shown {
+    readonly refetch: () => void
+    readonly end: () => void
+  }
+  const { showing } = await recipe<{
+    showing(map: KeyhushMap, key: string, follow: boolean, show: (answer: Answer) => void): Shown
+  }>('lookup')
+  for (const follow of [false, true]) {
+    const map = fakeMap({ otter: 'river' })
+    const told: Answer[] = []
+    const shows = (answer: Answer) => expect.poll(() => told.at(-1), { interval: 1 }).toEqual(answer)
+    const { refetch, end } = showing(map, 'otter', follow, answer => told.push(answer))
+    refetch() // it is looked up already
+    await shows(river)
+    expect([told, map.stats.lookups]).toEqual([['loading', river], 1])
+    const off = map.on('updated', () => {
+      off()
+      map.publish([{ ...EDIT, value: 'sea' }]) // while it is looked up again
+    })
+    map.publish([{ ...EDIT, value: 'shore' }])
+    if (!follow) {
+      await shows({ value: 'river', outdated: true })
+      refetch()
+      expect(told.at(-1)).toBe('loading')
+    }
+    await shows({ value: 'sea', outdated: false })
+    expect(told.filter(answer => answer === 'loading')).toHaveLength(follow ? 1 : 2)
+    end()
+    const { length } = told
+    const { lookups } = map.stats
+    map.publish([{ ...EDIT, value: 'lake' }])
+    await passed()
+    expect([told.length, map.stats.lookups]).toEqual([length, lookups])
+  }
+})
+
 test('Svelte', async () => {
-  type Answer = 'loading' | { value?: string; error?: unknown }
-  const { lookup } = await recipe<{ lookup(map: KeyhushMap, key: string): Readable<Answer> }>('svelte')
+  const { lookup } = await recipe<{
+    lookup(map: KeyhushMap, key: string): Readable<Answer> & { readonly refetch: () => void }
+  }>('svelte')
   const map = fakeMap({ otter: 'river' })
   const told: Answer[] = []
-  const end = lookup(map, 'otter').subscribe(answer => void told.push(answer))
+  const answer = lookup(map, 'otter')
+  answer.refetch() // nobody has subscribed
+  const end = answer.subscribe(answer => void told.push(answer))
+  await passed()
+  answer.refetch()
   await passed()
   end()
-  expect(told).toEqual(['loading', { value: 'river' }])
+  expect(told).toEqual(['loading', river, 'loading', river])
   map.failWith(new NetworkError('https://a.example', 'away'))
   lookup(map, 'otter').subscribe(answer => void told.push(answer))()
   await passed()
-  expect(told.slice(2)).toEqual(['loading'])
-  expect(map.stats.lookups).toBe(1)
+  expect(told.slice(4)).toEqual(['loading'])
+  expect(map.stats.lookups).toBe(2)
 })
 
 test.each(['vueWatch', 'svelteWatch'])('%s: a watched key, its changes, and what failed', async name => {
@@ -150,12 +217,15 @@ test.each(['vueWatch', 'svelteWatch'])('%s: a watched key, its changes, and what
 })
 
 test('TanStack Query: one lookup while it is shown, and another when it is shown again', async () => {
-  type Result = UseQueryResult<string | null>
-  const { useCachedLookup } = await recipe<{ useCachedLookup(map: KeyhushMap, key: string): Result }>('tanstack')
+  type Result = UseQueryResult<{ value?: string }> & { readonly outdated: boolean }
+  const { useCachedLookup } = await recipe<{
+    useCachedLookup(map: KeyhushMap, key: string, options?: { follow: boolean }): Result
+  }>('tanstack')
   const map = fakeMap({ otter: 'river' })
   const shown: Result[] = []
+  let follow = false
   function Answer({ wanted }: { readonly wanted: string }) {
-    shown.push(useCachedLookup(map, wanted))
+    shown.push(useCachedLookup(map, wanted, { follow }))
     return null
   }
   const client = new QueryClient()
@@ -168,12 +238,28 @@ test('TanStack Query: one lookup while it is shown, and another when it is shown
   }
   await show('otter')
   await show('otter')
-  expect([shown.at(-1)!.data, map.stats.lookups]).toEqual(['river', 1])
+  expect([shown.at(-1)!.data!.value, map.stats.lookups]).toEqual(['river', 1])
   await show('auk')
-  expect([shown.at(-1)!.data, map.stats.lookups]).toEqual([null, 2])
+  expect([shown.at(-1)!.data!.value, map.stats.lookups]).toEqual([undefined, 2])
   await show('')
   await show('otter')
-  expect([shown.at(-1)!.data, map.stats.lookups]).toEqual(['river', 3])
+  expect([shown.at(-1)!.data!.value, map.stats.lookups]).toEqual(['river', 3])
+  const publish = async (value: string) => {
+    await act(async () => {
+      map.publish([{ ...EDIT, value }])
+      await passed()
+    })
+    const { data, outdated } = shown.at(-1)!
+    return [data!.value, outdated, map.stats.lookups]
+  }
+  expect(await publish('shore')).toEqual(['river', true, 3])
+  await act(async () => {
+    shown.at(-1)!.refetch()
+    await passed()
+  })
+  expect([shown.at(-1)!.data!.value, shown.at(-1)!.outdated]).toEqual(['shore', false])
+  follow = true
+  expect(await publish('sea')).toEqual(['sea', false, 5])
   await act(() => at.unmount())
   globalThis.IS_REACT_ACT_ENVIRONMENT = false
 })

@@ -1,9 +1,11 @@
-// A component that has its map in a ref, then in a store of Pinia. Vue makes a deep proxy of both.
+// A component that has its map in a ref, then in a store of Pinia. Vue makes a deep proxy of both. Then it shows an answer.
 
 import { open } from '@keyhush/client'
 import { createPinia, defineStore } from 'pinia'
-import { createApp, isReactive, onMounted, ref } from 'vue'
+import { createApp, isReactive, onMounted, ref, watch } from 'vue'
 import { probe, show } from '../probe.js'
+import { servers } from '../servers.js'
+import { useLookup } from './vue.ts'
 
 const useMaps = defineStore('maps', { state: () => ({ map: undefined }) })
 
@@ -30,7 +32,16 @@ const App = {
         }),
       )
     }
-    onMounted(() => show(inBoth()))
+    const looksUp = async said => {
+      inRef.value = await open({ servers })
+      const { answer } = useLookup(inRef.value, ref('otter'))
+      const { value, error } = await new Promise(resolve => {
+        watch(answer, now => typeof now === 'object' && resolve(now))
+      })
+      if (value !== 'river') throw new Error(`expected river, got ${value ?? error}`)
+      return said
+    }
+    onMounted(() => show(inBoth().then(looksUp)))
     return () => []
   },
 }
