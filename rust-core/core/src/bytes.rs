@@ -1,5 +1,6 @@
 //! Helpers for buffers: allocation that can fail, XOR, tests for zero, wiping.
 
+pub(crate) use keyhush_kernels::xor::xor_into;
 use zeroize::optimization_barrier;
 
 use crate::error::Error;
@@ -26,14 +27,6 @@ pub(crate) fn wipe<T: Copy + Default>(secret: &mut Vec<T>) {
     secret.clear();
     secret.resize(secret.capacity(), T::default());
     optimization_barrier(secret.as_slice());
-}
-
-/// `into` ⊕= `bytes`. Both have the same length.
-pub(crate) fn xor_into(into: &mut [u8], bytes: &[u8]) {
-    debug_assert_eq!(into.len(), bytes.len());
-    for (a, b) in into.iter_mut().zip(bytes) {
-        *a ^= b;
-    }
 }
 
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {

@@ -15,6 +15,7 @@ pub(crate) fn xor<const BYTES: usize>(into: &mut [u8; BYTES], row: &[u8; BYTES])
 /// `into` ⊕= `row`. Both have the same length.
 #[inline]
 pub fn xor_into(into: &mut [u8], row: &[u8]) {
+    debug_assert_eq!(into.len(), row.len());
     let (blocks, rest) = into.as_chunks_mut::<SHORT_BLOCK_BYTES>();
     let (row_blocks, row_rest) = row.as_chunks();
     for (block, row) in blocks.iter_mut().zip(row_blocks) {

@@ -11,7 +11,7 @@ import { type Read, subscribe } from './events.js'
 import { infoOf } from './info.js'
 import { type Agreed, compareEpochs, manifestAt, pathOf } from './manifests.js'
 import { ofTwoAges, piecesAfter } from './path.js'
-import { type Following, findTarget, type Looking, type Target } from './target.js'
+import { type Following, findTarget, type Looking, newestIn, type Target } from './target.js'
 import { type Link, readStream } from './transport.js'
 
 /**
@@ -28,7 +28,6 @@ async function shownInFolder(
   signal: AbortSignal,
 ): Promise<Info> {
   const hashOf = ({ bytes }: Agreed) => toHex(inCore(core, () => core.blake3(bytes)))
-  const newestIn = ({ epochs }: Info) => epochs.at(-1)!
   const came: EpochInfo[] = []
   const take = (file: Agreed | undefined) => {
     if (file === undefined || toHex(file.manifest.databaseId) !== said.database) return
@@ -39,14 +38,15 @@ async function shownInFolder(
   }
   const hasCome = ({ manifest }: EpochInfo) => came.some(each => each.manifest === manifest)
 
-  if (said.epochs.length === 0 || (base && hashOf(base) === newestIn(said).manifest)) return said
+  if (base && hashOf(base) === said.epochs.at(-1)?.manifest) return said
   take(await early?.catch(() => undefined))
   let info = said
   const isBehind = came.some(each => compareEpochs(each, newestIn(info)) > 0)
   if (isBehind) info = await infoOf(link, signal, `/v1/info?epoch=${came[0]!.epoch}`) // a URL that caches do not know yet
-  if (info.epochs.length === 0) return info
-  if (!hasCome(newestIn(info))) take(await manifestAt(link, pathOf(newestIn(info)), signal))
-  if (hasCome(newestIn(info))) return info
+  const last = info.epochs.at(-1)
+  if (last === undefined) return info
+  if (!hasCome(last)) take(await manifestAt(link, pathOf(last), signal))
+  if (hasCome(last)) return info
   for (const file of (await piecesAfter(link, 0, {}, signal)) ?? []) take(file)
   const isShown = (each: EpochInfo) =>
     signing === undefined

@@ -431,7 +431,8 @@ function merged(claims: readonly Claim[]): Iterable<Claim> {
   return all.values()
 }
 
-function newestIn({ epochs }: Info): Pick<EpochInfo, 'generation' | 'epoch'> {
+/** The newest epoch; of number 0 if there is none. */
+export function newestIn({ epochs }: Info): Pick<EpochInfo, 'generation' | 'epoch'> {
   return epochs.at(-1) ?? { generation: 0, epoch: 0 }
 }
 

@@ -1,9 +1,8 @@
 //! The server's half: answers a query with two parities. They consist of q records, each in one of the two.
 
-use keyhush_kernels::xor::xor_into;
-
 use super::geometry::Geometry;
 use super::state::pending::is_query;
+use crate::bytes::xor_into;
 use crate::commitment::VectorCommitment;
 use crate::database::flat::{At, Database};
 use crate::error::Error;

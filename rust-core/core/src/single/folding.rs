@@ -4,10 +4,9 @@
 
 use std::ops::Range;
 
-use keyhush_kernels::xor::xor_into;
-
 use super::hint::Hint;
 use super::streams::{Function, GROUP, Kind};
+use crate::bytes::xor_into;
 
 /// The most stripes folded together. All of them are added with one read and one write of each parity. Their records are
 /// read at random, so they should stay in the processor's cache: hence at most 512 KiB.
