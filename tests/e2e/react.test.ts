@@ -423,6 +423,12 @@ test('at the next visit it shows what has changed since; what is saved last coun
 
 test('another key is watched anew; after unmounting nothing is told, and marks are saved', async () => {
   const map = fakeMap({ otter: 'river', heron: 'shore' })
+  const signals: (AbortSignal | undefined)[] = []
+  const { watch } = map
+  map.watch = async (...of) => {
+    signals.push(of[2]?.signal)
+    return await watch(...of)
+  }
   const marks: string[] = []
   const options: UseWatchOptions = { save: mark => void marks.push(mark) }
   await renderWatch({ map, wanted: undefined, options })
@@ -435,6 +441,7 @@ test('another key is watched anew; after unmounting nothing is told, and marks a
   expect(watched()).toMatchObject({ value: 'shore', changes: [] })
   await act(() => root.render(null))
   await passed()
+  expect(signals.map(signal => signal?.aborted)).toEqual([true, true])
   const [renders, saved] = [shownOfWatch.length, marks.length]
   await act(async () => map.publish([{ op: 'edit', key: 'heron', value: 'bank' }]))
   await passed()

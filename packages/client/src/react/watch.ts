@@ -87,7 +87,7 @@ function begun({ map, key, as, options }: ToWatch): Task<WatchedKey<unknown>> {
       const changes: Change[] = []
       let watch: Watch | undefined
       const show = () => {
-        if (watch === undefined || signal.aborted) return
+        if (watch === undefined) return
         task.show({ ...nowAs(as, watch.value), changes: [...changes], checked: watch.checked, retry })
       }
       const onChange = (change: Change) => {
@@ -104,7 +104,6 @@ function begun({ map, key, as, options }: ToWatch): Task<WatchedKey<unknown>> {
       }
     },
     failed: error => ({ ...none, status: 'error', error }),
-    leave: () => first,
   })
   return task
 }
