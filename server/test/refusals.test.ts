@@ -323,7 +323,15 @@ const CASES: Record<string, readonly Case[]> = {
     ['a member too many', w => signature(w, { more: 'x' }), BAD],
     ['one that does not verify', w => signature(w, { signature: '11'.repeat(64) }), BAD],
     ['an epoch that is not answered', w => signature(w, { epoch: 1 }), '404 epoch_unknown'],
-    ['more than 4096 bytes', w => signature(w, { more: 'x'.repeat(4096) }), '413 too_large'],
+    ['more than 69 632 bytes', w => signature(w, { more: 'x'.repeat(69_632) }), '413 too_large'],
+    ['a proof without a signature', w => signature(w, { proof: 'x' }), BAD],
+    ['a signature without a proof', w => signature(w, { proofSignature: '11'.repeat(64) }), BAD],
+    ['a proof of a stranger', w => signature(w, { proof: 'x', proofSignature: '11'.repeat(64) }), BAD],
+    [
+      'a long proof',
+      w => signature(w, { proof: 'x'.repeat(32_769), proofSignature: '11'.repeat(64) }),
+      '413 too_large',
+    ],
   ],
 }
 

@@ -11,6 +11,7 @@ const files = {
   updates: readVectors<object>('updates'),
   wire: readVectors<object>('wire'),
   'one-server': readVectors<object>('one-server'),
+  log: readVectors<object>('log'),
   pointproofs: JSON.parse(readFileSync(pointproofs, 'utf8')) as object,
 }
 

@@ -47,11 +47,14 @@ export {
   type EpochInfo,
   type EpochStatus,
   type Info,
+  LONGEST_PROOF_BYTES,
+  type PostedSignature,
   parseEpochStatus,
   parseInfo,
-  parseSignature,
+  parsePostedSignature,
   type SignatureInfo,
   signedBytes,
+  signedProofBytes,
 } from './info.js'
 export {
   decodeInstantAnswer,

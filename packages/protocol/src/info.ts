@@ -1,5 +1,6 @@
 // `/v1/info`: which database and epochs one server answers, and what it offers. Clients compare the manifests' hashes between servers.
 
+import { viewOf } from './bytes.js'
 import { DATABASE_ID_BYTES, FORMAT, HASH_BYTES } from './constants.js'
 import { WireError } from './errors.js'
 
@@ -38,7 +39,12 @@ export interface Info {
 }
 
 /** A publisher's signature over the manifest of an epoch. */
-export interface SignatureInfo {
+export interface SignatureInfo extends ManifestSignature {
+  /** the hash in hex of the proof that a log has the epoch (docs/protocol/witnesses.md); missing: there is none yet */
+  readonly proof?: string
+}
+
+interface ManifestSignature {
   /** 32 bytes in hex */
   readonly publicKey: string
   readonly generation: number
@@ -58,8 +64,48 @@ export function signedBytes(manifest: Uint8Array): Uint8Array {
   return bytes
 }
 
+/** A signature as `POST /v1/signatures` takes it. */
+export interface PostedSignature extends ManifestSignature {
+  /** the text of the proof */
+  readonly proof?: string
+  /** the publisher's over the proof's hash, 64 bytes in hex; there if the proof is */
+  readonly proofSignature?: string
+}
+
+const PROOF_CONTEXT = 'keyhush 2026-11 proof signature v1'
+
+/** Most bytes of a proof. */
+export const LONGEST_PROOF_BYTES = 32 * 1024
+
+/** The bytes that a publisher signs for a proof. `hash`: BLAKE3 of the proof. */
+export function signedProofBytes(databaseId: Uint8Array, epoch: number, hash: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(PROOF_CONTEXT.length + DATABASE_ID_BYTES + 4 + HASH_BYTES)
+  for (let i = 0; i < PROOF_CONTEXT.length; i++) bytes[i] = PROOF_CONTEXT.charCodeAt(i)
+  bytes.set(databaseId, PROOF_CONTEXT.length)
+  viewOf(bytes).setUint32(PROOF_CONTEXT.length + DATABASE_ID_BYTES, epoch, true)
+  bytes.set(hash, bytes.length - HASH_BYTES)
+  return bytes
+}
+
+/** Checks parsed JSON. Throws WireError. The caller verifies the signatures, and how long the proof is. */
+export function parsePostedSignature(json: unknown): PostedSignature {
+  const { proof, proofSignature } = object('signature', json)
+  if (proof === undefined && proofSignature === undefined) return manifestSignature(json)
+  return {
+    ...manifestSignature(json),
+    proof: string('signature proof', proof),
+    proofSignature: hex('signature proofSignature', proofSignature, SIGNATURE_BYTES),
+  }
+}
+
 /** Checks parsed JSON. Throws WireError. The caller verifies the signature. */
 export function parseSignature(json: unknown): SignatureInfo {
+  const { proof } = object('signature', json)
+  const signature = manifestSignature(json)
+  return proof === undefined ? signature : { ...signature, proof: hex('signature proof', proof, HASH_BYTES) }
+}
+
+function manifestSignature(json: unknown): ManifestSignature {
   const signature = object('signature', json)
   return {
     publicKey: hex('signature publicKey', signature['publicKey'], PUBLIC_KEY_BYTES),

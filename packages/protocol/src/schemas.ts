@@ -30,6 +30,7 @@ export const SignatureSchema = Type.Object({
   generation: positiveU32(),
   epoch: positiveU32(),
   signature: Type.String({ pattern: '^[0-9a-f]{128}$' }),
+  proof: Type.Optional(hashDigits()),
 })
 
 export const InfoSchema = Type.Object({

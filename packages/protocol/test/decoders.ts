@@ -90,7 +90,7 @@ export const DECODERS: Readonly<Record<string, (bytes: Uint8Array) => void>> = {
   'error reply': bytes => void wire.parseErrorReply(text(bytes)),
   info: bytes => parsed(bytes, wire.parseInfo),
   'epoch status': bytes => parsed(bytes, wire.parseEpochStatus),
-  signature: bytes => parsed(bytes, wire.parseSignature),
+  signature: bytes => parsed(bytes, wire.parsePostedSignature),
 }
 
 /** What is no JSON is refused before it gets here. */

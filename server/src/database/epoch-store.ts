@@ -57,6 +57,11 @@ export interface BatchRecord {
   readonly changes: number
 }
 
+/** A publisher's signature, with what its `proof` is the hash of. */
+export interface KeptSignature extends SignatureInfo {
+  readonly proofText?: string
+}
+
 /** An epoch that a batch made. */
 interface MadeEpoch extends KnownManifest {
   readonly batch: BatchRecord
@@ -298,16 +303,22 @@ export class EpochStore {
     for await (const [key] of this.#storage.entries(MANIFEST)) yield numberIn(key)
   }
 
-  /** Keeps one signature for each key and epoch. */
-  async addSignature(signature: SignatureInfo): Promise<void> {
-    const { epoch, publicKey } = signature
-    await this.#storage.transact([], transaction => {
-      putJson(transaction, numbered(SIGNATURE, epoch) + publicKey, signature)
+  /** Keeps one signature for each key and epoch, with the longest proof that came. false: they are kept already. */
+  async addSignature(signature: KeptSignature): Promise<boolean> {
+    const key = numbered(SIGNATURE, signature.epoch) + signature.publicKey
+    return this.#storage.transact([key], transaction => {
+      const bytes = transaction.get(key)
+      const kept = bytes === undefined ? undefined : (parse(key, bytes) as KeptSignature)
+      const { proof = '', proofText = '' } = kept ?? {}
+      const isLonger = (signature.proofText?.length ?? 0) > proofText.length
+      if (kept?.signature === signature.signature && !isLonger) return false
+      putJson(transaction, key, isLonger || proof === '' ? signature : { ...signature, proof, proofText })
+      return true
     })
   }
 
-  async signatures(epoch: number): Promise<SignatureInfo[]> {
-    return (await this.#all(numbered(SIGNATURE, epoch))).map(([key, bytes]) => parse(key, bytes) as SignatureInfo)
+  async signatures(epoch: number): Promise<KeptSignature[]> {
+    return (await this.#all(numbered(SIGNATURE, epoch))).map(([key, bytes]) => parse(key, bytes) as KeptSignature)
   }
 
   async #sealed(key: string): Promise<Uint8Array | undefined> {

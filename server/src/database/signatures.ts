@@ -1,11 +1,20 @@
 // Publishers' signatures of the epochs that are answered, as `/v1/info` has them, and which epoch clients are told of for them. They are
 // in memory, so that requests do not wait for the storage.
 
-import { type EpochEvent, fromHex, type SignatureInfo, signedBytes } from '@keyhush/protocol'
+import {
+  type EpochEvent,
+  fromHex,
+  LONGEST_PROOF_BYTES,
+  type PostedSignature,
+  type SignatureInfo,
+  signedBytes,
+  signedProofBytes,
+  toHex,
+} from '@keyhush/protocol'
 import { verifies } from '../base/ed25519.js'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Answered } from './answered.js'
-import type { EpochStore } from './epoch-store.js'
+import type { EpochStore, KeptSignature } from './epoch-store.js'
 import type { Epoch } from './epochs.js'
 
 export class Signatures {
@@ -15,7 +24,7 @@ export class Signatures {
   /** since when this process shows the newest epoch, in seconds since 1970 */
   #shownSince: number
   readonly #listeners = new Set<(event: EpochEvent) => void>()
-  #known = new Map<number, SignatureInfo[]>()
+  #known = new Map<number, KeptSignature[]>()
   #latest: Promise<unknown> = Promise.resolve()
   /** a reading that has not begun */
   #next: Promise<void> | undefined
@@ -72,31 +81,56 @@ export class Signatures {
     for (const listener of this.#listeners) listener({ generation, epoch })
   }
 
-  /** Keeps a signature. false: it is kept already. Throws a Refusal if it is none of an epoch that is answered. */
-  async add({ publicKey, generation, epoch, signature }: SignatureInfo): Promise<boolean> {
+  /** Keeps a signature. undefined: it is kept already. Throws a Refusal if it is none of an epoch that is answered. */
+  async add(posted: PostedSignature): Promise<SignatureInfo | undefined> {
+    const { publicKey, generation, epoch, signature, proof = '' } = posted
     const signed = this.#answered.find(generation, epoch)
     if (signed === undefined) throw epochUnknown(this.#answered.newest.manifest)
     // Anybody who has read it at /v1/info can send it again; it is written once.
-    const kept = await this.#store.signatures(epoch)
-    if (kept.some(other => other.publicKey === publicKey && other.signature === signature)) return false
+    const kept = (await this.#store.signatures(epoch)).find(each => each.publicKey === publicKey)
+    const isLonger = proof.length > (kept?.proofText?.length ?? 0)
+    if (kept?.signature === signature && !isLonger) return undefined
     if (!verifies(fromHex(signature), signedBytes(signed.manifestBytes), fromHex(publicKey))) {
       throw new Refusal('bad_request', 'expected a signature of that epoch by that key, got one that does not verify')
     }
-    await this.#store.addSignature({ publicKey, generation, epoch, signature })
+    const info = { publicKey, generation, epoch, signature, ...(isLonger && { proof: this.#hashOf(posted) }) }
+    await this.#store.addSignature({ ...info, ...(isLonger && { proofText: proof }) })
     await this.read()
     if (signed === this.#answered.newest) this.tell()
-    return true
+    return info
+  }
+
+  /** The hash of a posted proof. Throws a Refusal unless this publisher has signed it. */
+  #hashOf({ publicKey, epoch, proof = '', proofSignature = '' }: PostedSignature): string {
+    const bytes = Buffer.from(proof)
+    if (bytes.length > LONGEST_PROOF_BYTES) {
+      throw new Refusal('too_large', `expected a proof of at most ${LONGEST_PROOF_BYTES} bytes, got ${bytes.length}`)
+    }
+    const { generation, newest } = this.#answered
+    const hash = generation.core.blake3(bytes)
+    const message = signedProofBytes(newest.manifest.databaseId, epoch, hash)
+    if (!verifies(fromHex(proofSignature), message, fromHex(publicKey))) {
+      throw new Refusal('bad_request', 'expected a signature of that proof by that key, got one that does not verify')
+    }
+    return toHex(hash)
   }
 
   /** What is known of the epochs that clients may know of. What may be missing is read in the background: every client asks, also while the storage is away. */
   list(): SignatureInfo[] {
     const epochs = this.#answered.shown.map(({ manifest }) => manifest.epoch)
     if (this.#isStale || epochs.some(epoch => !this.#known.has(epoch))) void this.refresh()
-    return epochs.flatMap(epoch => this.#known.get(epoch) ?? [])
+    return epochs.flatMap(epoch => this.#known.get(epoch) ?? []).map(withoutText)
+  }
+
+  /** A proof by its hash in hex. */
+  proof(hash: string): Uint8Array | undefined {
+    const known = this.#answered.shown.flatMap(({ manifest }) => this.#known.get(manifest.epoch) ?? [])
+    const text = known.find(({ proof }) => proof === hash)?.proofText
+    return text === undefined ? undefined : Buffer.from(text)
   }
 
   /** Of an epoch that need not be answered any more, from the storage. Throws StorageError. */
-  of(epoch: number): Promise<SignatureInfo[]> {
+  of(epoch: number): Promise<KeptSignature[]> {
     return this.#store.signatures(epoch)
   }
 
@@ -127,11 +161,16 @@ export class Signatures {
   async #read(): Promise<void> {
     this.#next = undefined
     this.#isStale = true
-    const known = new Map<number, SignatureInfo[]>()
+    const known = new Map<number, KeptSignature[]>()
     for (const { manifest } of this.#answered.all) {
       known.set(manifest.epoch, await this.#store.signatures(manifest.epoch))
     }
     this.#known = known
     this.#isStale = false
   }
+}
+
+/** As `/v1/info` has it. */
+export function withoutText({ proofText: _, ...signature }: KeptSignature): SignatureInfo {
+  return signature
 }

@@ -1,7 +1,7 @@
 // A database that changes: batches become epochs (publishing.ts), and replicas take these up (processes.ts). It answers the newest epoch
 // and the one before (answered.ts), and clients hear of an epoch once it is on disk (signatures.ts).
 
-import { decodeManifest, type EpochInfo, type EpochStatus, hasOneServer, type SignatureInfo } from '@keyhush/protocol'
+import { decodeManifest, type EpochInfo, type EpochStatus, hasOneServer, type PostedSignature } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { DatasetError, readingFrom } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
@@ -15,7 +15,7 @@ import { SIGNED } from './announcements.js'
 import { Answered } from './answered.js'
 import type { SignedFor } from './batches.js'
 import { chunksOf } from './chunks.js'
-import { EpochStore } from './epoch-store.js'
+import { EpochStore, type KeptSignature } from './epoch-store.js'
 import { type Blob, type Epoch, type Epochs, infoOf, memoryBlob } from './epochs.js'
 import type { Fence, FenceOptions } from './fence.js'
 import { History } from './history.js'
@@ -225,18 +225,20 @@ export class UpdatableDatabase implements Epochs {
     }
     const proved = this.#proofs?.blob(hash)
     if (proved !== undefined) return memoryBlob(proved)
+    const proof = this.#signatures.proof(hash)
+    if (proof !== undefined) return memoryBlob(proof)
     return hintBlob(epochs, hash) ?? this.#past.list(hash)
   }
 
-  /** The signatures of any epoch that is kept. */
-  signaturesOf(epoch: number): Promise<readonly SignatureInfo[]> {
+  /** The signatures of any epoch that is kept, and their proofs. */
+  signaturesOf(epoch: number): Promise<readonly KeptSignature[]> {
     return this.#signatures.of(epoch)
   }
 
   /** Keeps a publisher's signature. Throws a Refusal if it is none. */
-  async addSignature(signature: SignatureInfo): Promise<void> {
+  async addSignature(signature: PostedSignature): Promise<void> {
     this.#checkWrites()
-    if (await this.#signatures.add(signature)) this.#storage.engine?.notify(SIGNED)
+    if ((await this.#signatures.add(signature)) !== undefined) this.#storage.engine?.notify(SIGNED)
   }
 
   /** Makes an epoch of a batch; see Publishing. */

@@ -19,7 +19,9 @@ import { PublishError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { SOFTWARE } from '../base/version.js'
 import { type Disk, LEFT_BY_A_CRASH, writeWhole } from '../base/whole-file.js'
+import type { KeptSignature } from '../database/epoch-store.js'
 import { CHAIN_BYTES, CHAIN_MANIFESTS } from '../database/history.js'
+import { withoutText } from '../database/signatures.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import { blobsOf } from '../dataset/directory.js'
 import { PublishedServer } from './server.js'
@@ -122,9 +124,15 @@ export async function writeFolder(folder: string, copy: Copy, disk: Disk = fs): 
       if ((await fs.stat(join(folder, name)).catch(missing)) === undefined) await put(name, content)
     }
     for (const hash of wanted) await put(join(BLOBS, hash), await blobOf(copy, hash))
+    const signatures = await signaturesOf(copy, chain)
+    for (const { proof, proofText } of signatures) {
+      if (proof === undefined || proofText === undefined) continue
+      wanted.add(proof)
+      await put(join(BLOBS, proof), proofText)
+    }
     const { manifest, manifestBytes } = copy.newest
     await put(join('v1', 'manifests'), Buffer.concat(chain.map(({ bytes }) => bytes)))
-    await put(join('v1', 'info'), JSON.stringify(await infoOf(copy, chain)))
+    await put(join('v1', 'info'), JSON.stringify(infoOf(copy, chain, signatures.map(withoutText))))
     await put(MANIFEST, manifestBytes)
     await put(join('v1', 'events'), encodeEvent(manifest))
     await put(UNNEEDED, JSON.stringify(await tidy(folder, wanted, disk)))
@@ -177,7 +185,7 @@ async function chainOf(copy: Copy): Promise<readonly KnownManifest[]> {
 }
 
 /** Names of the blobs that clients may ask for: all of the epochs that a server would answer, and the update lists of the chain. */
-function blobsIn(copy: Copy, chain: readonly KnownManifest[]): ReadonlySet<string> {
+function blobsIn(copy: Copy, chain: readonly KnownManifest[]): Set<string> {
   const all = copy.answerable().flatMap(({ manifest }) => blobsOf(manifest).map(({ hash }) => hash))
   const lists = chain.flatMap(({ manifest: { updateListBytes, updateListHash } }) =>
     updateListBytes > 0 ? [updateListHash] : [],
@@ -192,14 +200,19 @@ async function blobOf(copy: Copy, hash: string): Promise<Uint8Array> {
   return await buffer(await blob.open(0, blob.bytes - 1))
 }
 
-/** As a server's `/v1/info`, but that it offers nothing that is computed, and has the signatures of all manifests. */
-async function infoOf(copy: Copy, chain: readonly KnownManifest[]): Promise<Info> {
-  const signatures: SignatureInfo[] = []
+/** Those of all manifests, or of the newest, as many as `/v1/info` has room for. */
+async function signaturesOf(copy: Copy, chain: readonly KnownManifest[]): Promise<readonly KeptSignature[]> {
+  const signatures: KeptSignature[] = []
   for (const { manifest } of [...chain].reverse()) {
     for (const signature of await copy.signaturesOf(manifest.epoch)) {
-      if (JSON.stringify(signatures).length < SIGNATURES_BYTES) signatures.unshift(signature)
+      if (JSON.stringify(signatures.map(withoutText)).length < SIGNATURES_BYTES) signatures.unshift(signature)
     }
   }
+  return signatures
+}
+
+/** As a server's `/v1/info`, but that it offers nothing that is computed. */
+function infoOf(copy: Copy, chain: readonly KnownManifest[], signatures: readonly SignatureInfo[]): Info {
   return {
     format: FORMAT,
     software: SOFTWARE,

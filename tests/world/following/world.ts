@@ -10,7 +10,7 @@
 //   - twins of which one key is in the database and the other is not (tests/privacy).
 
 import type { MapEvent } from '@keyhush/client'
-import { parseSignature } from '@keyhush/protocol'
+import { parsePostedSignature } from '@keyhush/protocol'
 import { Chance } from '../chance.js'
 import type { Asked, Reply } from '../living/servers.js'
 import type { Ground } from './foundations.js'
@@ -139,7 +139,7 @@ export class World {
       if (wrong !== undefined) this.violate('fork', `${server.letter} takes another batch: ${wrong}`)
       this.note(server.letter, `has epoch ${server.epoch}, generation ${server.generation}`)
     } else {
-      const { epoch, publicKey } = parseSignature(JSON.parse(Buffer.from(body!).toString()))
+      const { epoch, publicKey } = parsePostedSignature(JSON.parse(Buffer.from(body!).toString()))
       this.note(server.letter, `shows epoch ${epoch} signed under ${publicKey.slice(0, 4)}`)
     }
     await this.time.during('a copy', server.keepCopy())

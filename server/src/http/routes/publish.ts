@@ -7,9 +7,10 @@ import {
   type BatchSignature,
   equalBytes,
   fromHex,
+  LONGEST_PROOF_BYTES,
+  type PostedSignature,
   parseBatchSignature,
-  parseSignature,
-  type SignatureInfo,
+  parsePostedSignature,
   signedBatchBytes,
   toHex,
 } from '@keyhush/protocol'
@@ -31,7 +32,8 @@ const SIGNATURES = '/v1/signatures'
 /** Paths that only publishers may use. */
 export const PUBLISHER_ROUTES = [EPOCHS, SIGNATURES] as const
 
-const MOST_SIGNATURE_BYTES = 4096
+/** A proof's text has few characters that JSON writes as two. */
+const MOST_SIGNATURE_BYTES = 4096 + 2 * LONGEST_PROOF_BYTES
 
 /** `publisherKeys`: 32 bytes each. Batches must be signed with one of them, and no other key's signatures are kept. */
 export function publishRoutes(
@@ -83,14 +85,15 @@ export function publishRoutes(
     const signature = readSignature(bytesOf(request.body))
     checkKey(fromHex(signature.publicKey), publisherKeys)
     await updatable.addSignature(signature)
-    return reply.header('cache-control', 'no-store').send(signature)
+    const { proof: _, proofSignature: _ofProof, ...sent } = signature
+    return reply.header('cache-control', 'no-store').send(sent)
   })
 }
 
-function readSignature(body: Uint8Array): SignatureInfo {
+function readSignature(body: Uint8Array): PostedSignature {
   const members = parseMembers(Buffer.from(body.buffer, body.byteOffset, body.length).toString())
   if (typeof members === 'string') throw new Refusal('bad_request', members)
-  const signature = readMessage(() => parseSignature(members))
+  const signature = readMessage(() => parsePostedSignature(members))
   for (const name of Object.keys(members)) {
     if (!Object.hasOwn(signature, name))
       throw new Refusal('bad_request', 'expected only the members of a signature, got another')

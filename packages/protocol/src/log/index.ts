@@ -1,0 +1,46 @@
+// @keyhush/protocol/log: a publisher's log of epochs, and the witnesses who have seen it (docs/protocol/witnesses.md).
+
+export { fromBase64, toBase64 } from './base64.js'
+export {
+  cosignature,
+  cosignedBytes,
+  encodeNoteKey,
+  formatNote,
+  KEY_NAME,
+  LOG_KEY,
+  type Note,
+  type NoteKey,
+  type NoteSignature,
+  noteKey,
+  parseNote,
+  parseNoteKey,
+  parseSignatures,
+  signedNoteBytes,
+  signersOf,
+  type Verify,
+  WITNESS_KEY,
+} from './note.js'
+export { isMet, isSplit, type Policy, parsePolicy, type Quorum, type Witness } from './policy.js'
+export {
+  type Checkpoint,
+  checkLogProof,
+  checkpointText,
+  formatLogProof,
+  type LoggedEpoch,
+  type LogProof,
+  logEntry,
+  logOrigin,
+  parseCheckpoint,
+  parseLogProof,
+  proofBytes,
+} from './proof.js'
+export {
+  consistencyPath,
+  continues,
+  inclusionPath,
+  leafHash,
+  nodeHash,
+  type Path,
+  rootOf,
+  rootThrough,
+} from './tree.js'
