@@ -32,7 +32,8 @@ Exit status:
   3  run it again: a server is away, or another publisher was first
   4  look: servers, epochs or clocks are not as they should be
   5  published before, and others since; or expired since
-  6  standard output is closed or full`
+  6  standard output is closed or full
+  75 run it again: with --log, it is published, and too few witnesses have signed`
 
 const AUDIT_EXITS = `
 Exit status (without --once, it ends with 0, 1 or 2):
@@ -252,6 +253,10 @@ program
   .addOption(
     new Option('--value-encoding <encoding>', 'encoding of the values (default: utf8)').choices(VALUE_ENCODINGS),
   )
+  .option(
+    '--log <folder>',
+    'log that gets each epoch, so that apps can demand witnesses (docs/operations/witnesses.md); `keyhush log` makes it',
+  )
   .option('--list <file>', 'new file of the list: publishes what turns the newest epoch into it')
   .addOption(formatOption())
   .option(
@@ -332,6 +337,15 @@ program
   .description('Make a key that signs batches and manifests.')
   .requiredOption('--out <file>', 'file to create; keep it secret')
   .action(async options => (await import('./commands/publish.js')).keygen(options))
+
+program
+  .command('log <name>')
+  .description(
+    'Make the log of a database, which witnesses sign, and print its line of a policy. The name is yours for ever: example.com/keys.',
+  )
+  .requiredOption('--dataset <dir>', 'dataset of the database')
+  .requiredOption('--out <folder>', 'folder to create; keep its key secret')
+  .action(async (name, options) => (await import('./commands/log.js')).log(name, options))
 
 const ceremony = program
   .command('ceremony')

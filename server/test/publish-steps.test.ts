@@ -161,6 +161,6 @@ test('a server that says to any batch that the generation is full makes no run b
 
 test('the steps are those of the page, in order', async () => {
   const page = await readFile(new URL('../../docs/operations/publish.md', import.meta.url), 'utf8')
-  const rows = [...page.matchAll(/^\| (\d) \| (\w+) \|/gm)].map(([, number, step]) => [Number(number), step])
+  const rows = [...page.matchAll(/^\| (\d+) \| (\w+) \|/gm)].map(([, number, step]) => [Number(number), step])
   expect(rows).toEqual(STEPS.map((step, i) => [i + 1, step]))
 })

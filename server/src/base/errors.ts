@@ -66,9 +66,9 @@ export class InUseError extends DatasetError {}
 
 /**
  * What a caller of `publish` can do: 1 a wrong call; 3 run it again; 4 look, because the servers or a clock are not as they
- * should be; 5 the batch was published before.
+ * should be; 5 the batch was published before; 75 run it again: it is published, and too few witnesses have signed.
  */
-export type PublishExit = 1 | 3 | 4 | 5
+export type PublishExit = 1 | 3 | 4 | 5 | 75
 
 /** Why nothing, or not everything, was published. The message is written to be shown as it is. */
 export class PublishError extends OperatorError {

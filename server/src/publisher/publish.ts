@@ -1,10 +1,12 @@
 // Publishes a batch to all servers, so that they stay equal: a machine of the steps below. After a kill anywhere, a rerun begins with
 // the first step and continues. A server may be an attacker: the publisher builds on and signs only what its own record knows.
 //
-// Two rules keep clients moving:
+// Three rules keep clients moving:
 //   1. The newest epoch is signed everywhere before a batch is sent. So at most one epoch is unsigned. Where `signsForever` is false, those
 //      that never expire are unsigned, too.
 //   2. A signature is sent once all servers have the epoch.
+//   3. With a log, no batch is sent while the newest epoch lacks a quorum of witnesses: servers answer two epochs, so clients that demand
+//      witnesses stay at the one before.
 // And one keeps servers equal: the same server, the first by its URL, always gets a batch first. If it has another, nothing is sent.
 
 import {
@@ -18,9 +20,11 @@ import {
   type SignatureInfo,
   signedBatchBytes,
   signedBytes,
+  signedProofBytes,
   toHex,
   WireError,
 } from '@keyhush/protocol'
+import type { LoggedEpoch } from '@keyhush/protocol/log'
 import { type Core, loadCore } from '@keyhush/wasm'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { PublishError } from '../base/errors.js'
@@ -28,11 +32,15 @@ import type { KnownManifest } from '../base/known-manifest.js'
 import { addsOf, bodyOn, digestOf, generationOf, lineOf, type Wanted, wantedOf } from './batches.js'
 import type { KeyPair } from './files.js'
 import { defaultHeadroom, whyGenerationPays } from './growth.js'
+import type { PublisherLog } from './log.js'
 import type { PublisherRecord } from './record.js'
 import { isSigned, PublishedServer } from './server.js'
 
 /** What a run does, in order. Each is a method of `Publication`; docs/operations/publish.md has a row for each. */
-export const STEPS = ['agree', 'finish', 'check', 'sign', 'judge', 'send', 'confirm', 'sign', 'begin'] as const
+export const STEPS = [
+  ...(['agree', 'finish', 'check', 'sign', 'prove', 'judge'] as const),
+  ...(['send', 'confirm', 'sign', 'prove', 'begin'] as const),
+] as const
 export type Step = (typeof STEPS)[number]
 
 export interface PublishOptions {
@@ -46,6 +54,8 @@ export interface PublishOptions {
   readonly own?: boolean | undefined
   /** the publisher's earlier work; it builds on nothing else */
   readonly record: PublisherRecord
+  /** the log that gets each epoch, for apps that demand witnesses */
+  readonly log?: PublisherLog | undefined
   /** except on this manifest (hash in hex), for example the one you built */
   readonly trustBase?: string | undefined
   /** one JSON object a line; undefined: check and sign the newest epoch */
@@ -240,6 +250,9 @@ class Publication implements Record<Step, () => Promise<void>> {
       throw new PublishError(`--store: expected it, got none: ${why}; publish at one server, with --store`)
     }
     await this.#recordManifest(this.#tip, this.#tipBatch)
+    const { log } = this.#options
+    log?.check(this.#logged) // nothing is signed before
+    await log?.ask(this.#options.fetch)
     if (this.#wanted !== undefined) this.#checkExpiry(this.#wanted, isHinted)
   }
 
@@ -247,6 +260,17 @@ class Publication implements Record<Step, () => Promise<void>> {
   async sign(): Promise<void> {
     if (!this.#maySign) return
     await ofAll(this.#servers, server => this.#signAt(server, this.#tip))
+  }
+
+  /** Puts the tip into the log, and sends the servers the proof that witnesses have seen it. */
+  async prove(): Promise<void> {
+    const { log, fetch } = this.#options
+    if (log === undefined || !this.#maySign) return
+    log.check(this.#logged)
+    await log.append(this.#logged)
+    await log.ask(fetch)
+    const proof = log.proof()
+    await ofAll(this.#servers, server => this.#proveAt(server, proof))
   }
 
   /** Whether the operations were published before: then nothing new is sent, or it fails. */
@@ -482,6 +506,23 @@ class Publication implements Record<Step, () => Promise<void>> {
     }
   }
 
+  /** Sends the proof with each key's signature of the tip, where that is not there. */
+  async #proveAt(server: PublishedServer, proof: string): Promise<void> {
+    const { databaseId, epoch } = this.#tip.manifest
+    const hash = this.#core.blake3(Buffer.from(proof))
+    const message = signedProofBytes(databaseId, epoch, hash)
+    const signatures = [...this.#signatures.get(server)!]
+    for (const { publicKey, secretKey } of this.#keys) {
+      const key = toHex(publicKey)
+      const at = signatures.findIndex(each => each.publicKey === key && each.epoch === epoch)
+      const { proof: before, ...signature } = signatures[at]!
+      if (before === toHex(hash)) continue
+      await server.sign({ ...signature, proof, proofSignature: toHex(ed25519.sign(message, secretKey)) })
+      signatures[at] = { ...signature, proof: toHex(hash) }
+    }
+    this.#signatures.set(server, signatures)
+  }
+
   async #sendOnce(wanted: Wanted): Promise<EpochStatus> {
     const body = bodyOn(this.#core, this.#tip, wanted)
     await this.#recordBatch(body)
@@ -520,6 +561,7 @@ class Publication implements Record<Step, () => Promise<void>> {
     this.#sent = await this.#sendOnce(generationOf(headroom, expires))
     await this.confirm()
     await this.sign()
+    await this.prove()
     this.#began = true
   }
 
@@ -555,6 +597,12 @@ class Publication implements Record<Step, () => Promise<void>> {
 
   #hash(bytes: Uint8Array): string {
     return toHex(this.#core.blake3(bytes))
+  }
+
+  /** The tip, as the log has it. */
+  get #logged(): LoggedEpoch {
+    const { databaseId, epoch } = this.#tip.manifest
+    return { databaseId, epoch, manifestHash: this.#core.blake3(this.#tip.bytes) }
   }
 
   #recorded({ manifest, bytes }: KnownManifest) {

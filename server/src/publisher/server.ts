@@ -10,6 +10,7 @@ import {
   encodeBatchSignature,
   fromHex,
   type Info,
+  type PostedSignature,
   parseEpochStatus,
   parseErrorReply,
   parseInfo,
@@ -102,7 +103,7 @@ export class PublishedServer {
     return (await this.info()).signatures
   }
 
-  async sign(signature: SignatureInfo): Promise<void> {
+  async sign(signature: PostedSignature): Promise<void> {
     await this.#request('/v1/signatures', { method: 'POST', body: JSON.stringify(signature) })
   }
 

@@ -15,6 +15,7 @@ import { PublisherRecord } from '../publisher/record.js'
 import { MemoryStorage } from '../storage/memory.js'
 import { MISBEHAVIOURS, MisbehavingProxy, type Misbehaviour } from './misbehaving.js'
 
+export { startWitness, type TestWitness, type WitnessFault } from './witness.js'
 export { MISBEHAVIOURS, type Misbehaviour }
 
 /** A line of a batch (docs/protocol.md, Publishing). */

@@ -1,0 +1,104 @@
+// A log's folder for any static host (c2sp.org/tlog-tiles): its entries, the hashes of its tree in tiles of 256, and the checkpoint.
+
+import * as fs from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { HASH_BYTES } from '@keyhush/protocol'
+import { leafHash, type Path, rootOf } from '@keyhush/protocol/log'
+import { flushed, writeWhole } from '../base/whole-file.js'
+
+const WIDTH = 256
+/** a file's mode: a host may be another user */
+const FOR_ALL = 0o644
+
+export class Tiles {
+  readonly #folder: string
+
+  constructor(folder: string) {
+    this.#folder = folder
+  }
+
+  /** Undefined: there is none. */
+  async checkpoint(): Promise<string | undefined> {
+    return (await this.#read('checkpoint'))?.toString()
+  }
+
+  /** What it is signed for must be there. After a crash it is there whole, or as it was. */
+  async putCheckpoint(note: string): Promise<void> {
+    await this.#put('checkpoint', Buffer.from(note))
+  }
+
+  /** The hashes of the first `size` leaves; fewer: files are missing. */
+  async leaves(size: number): Promise<Path> {
+    const hashes: Uint8Array[] = []
+    while (hashes.length < size) {
+      const tile = await this.#read(nameOf('0', hashes.length / WIDTH, Math.min(WIDTH, size - hashes.length)))
+      if (tile === undefined || tile.length % HASH_BYTES !== 0) break
+      for (let at = 0; at < tile.length; at += HASH_BYTES) hashes.push(tile.subarray(at, at + HASH_BYTES))
+    }
+    return hashes
+  }
+
+  /** Adds entries behind these leaves. Resolves to all leaves once the files are on disk. */
+  async append(leaves: Path, entries: readonly Uint8Array[]): Promise<Path> {
+    const all = [...leaves, ...entries.map(leafHash)]
+    const first = leaves.length - (leaves.length % WIDTH)
+    const before =
+      leaves.length > first ? await this.#read(nameOf('entries', first / WIDTH, leaves.length - first)) : undefined
+    const packed = entries.map(entry => Buffer.of(entry.length >> 8, entry.length & 255, ...entry))
+    for (let start = first; start < all.length; start += WIDTH) {
+      const [from, to] = [start, start + WIDTH].map(index => Math.max(0, index - leaves.length))
+      const bundle = Buffer.concat([start === first && before ? before : Buffer.alloc(0), ...packed.slice(from, to)])
+      await this.#putTile('entries', start / WIDTH, Math.min(WIDTH, all.length - start), bundle)
+    }
+    let [old, hashes]: [number, Path] = [leaves.length, all]
+    for (let level = 0; hashes.length > 0; level++) {
+      const roots: Uint8Array[] = []
+      for (let start = 0; start < hashes.length; start += WIDTH) {
+        const tile = hashes.slice(start, start + WIDTH)
+        if (tile.length === WIDTH) roots.push(rootOf(tile))
+        if (start + tile.length > old) await this.#putTile(`${level}`, start / WIDTH, tile.length, Buffer.concat(tile))
+      }
+      old = Math.floor(old / WIDTH)
+      hashes = roots
+    }
+    return all
+  }
+
+  async #putTile(level: string, number: number, width: number, bytes: Uint8Array): Promise<void> {
+    await this.#put(nameOf(level, number, width), bytes)
+    if (width === WIDTH)
+      await fs.rm(join(this.#folder, `${nameOf(level, number, width)}.p`), { recursive: true, force: true })
+  }
+
+  async #put(name: string, bytes: Uint8Array): Promise<void> {
+    const path = join(this.#folder, name)
+    const first = await fs.mkdir(dirname(path), { recursive: true })
+    if (first !== undefined) await keepFolders(dirname(path), first)
+    await writeWhole(path, bytes, FOR_ALL)
+  }
+
+  async #read(name: string): Promise<Buffer | undefined> {
+    return await fs.readFile(join(this.#folder, name)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+      return undefined
+    })
+  }
+}
+
+/** `tile/0/x001/234.p/7`: the tile 1234 of level 0, with seven hashes. */
+function nameOf(level: string, number: number, width: number): string {
+  const digits = `${Math.floor(number)}`
+  const parts = digits.padStart(3 * Math.ceil(digits.length / 3), '0').match(/\d{3}/g)!
+  const path = parts.map((part, i) => (i < parts.length - 1 ? `x${part}` : part)).join('/')
+  return `tile/${level}/${path}${width < WIDTH ? `.p/${width}` : ''}`
+}
+
+/** Resolves when new folders, from `last` up to `first`, are on disk. */
+async function keepFolders(last: string, first: string): Promise<void> {
+  if (process.platform === 'win32') return // it syncs no folders
+  for (let folder = last; ; folder = dirname(folder)) {
+    const handle = await fs.open(dirname(folder), 'r')
+    await flushed(handle).finally(() => handle.close())
+    if (folder.length <= first.length) return
+  }
+}

@@ -1,0 +1,93 @@
+// Asks witnesses for their signatures of a log's checkpoint (c2sp.org/tlog-witness).
+
+import { WireError } from '@keyhush/protocol'
+import {
+  consistencyPath,
+  formatNote,
+  type Note,
+  type NoteSignature,
+  type Path,
+  parseSignatures,
+  signersOf,
+  toBase64,
+  type Witness,
+} from '@keyhush/protocol/log'
+import { verifies } from '../base/ed25519.js'
+
+const TIMEOUT_MILLISECONDS = 10_000
+/** Most bytes of a reply; a signature has some hundred. */
+const MOST_BYTES = 16 * 1024
+
+/** What a witness has replied. `contradicts`: it has seen another log, or a longer one. */
+export type WitnessReply =
+  | { readonly signature: NoteSignature }
+  | { readonly reason: string; readonly contradicts?: true }
+
+interface Asked {
+  /** the log's checkpoint, signed by the log alone */
+  readonly note: Note
+  readonly leaves: Path
+  /** entries that the witness may have seen */
+  readonly old: number
+}
+
+/** Asks one for a signature of a checkpoint. Never rejects. */
+export async function askWitness(
+  witness: Witness,
+  { note, leaves, old }: Asked,
+  fetch = globalThis.fetch,
+): Promise<WitnessReply> {
+  if (witness.url === undefined) return { reason: 'expected its URL in the policy, got none' }
+  let reply = await ask(old)
+  if (typeof reply === 'number') reply = await ask(reply)
+  return typeof reply === 'number' ? { reason: 'expected a signature, got 409 again: another run of yours?' } : reply
+
+  /** The number of entries that it has seen: the request has to begin there. */
+  async function ask(old: number): Promise<WitnessReply | number> {
+    const path = old === 0 ? [] : consistencyPath(leaves, old)
+    const body = `old ${old}\n${path.map(hash => `${toBase64(hash)}\n`).join('')}\n${formatNote(note)}`
+    let [status, text] = [0, '']
+    try {
+      const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS)
+      const response = await fetch(`${witness.url}/add-checkpoint`, { method: 'POST', body, redirect: 'error', signal })
+      status = response.status
+      text = await textOf(response)
+    } catch (error) {
+      const { cause, message } = error as Error
+      return { reason: `expected a reply, got none (${cause instanceof Error ? cause.message : message})` }
+    }
+    if (status === 200) return await signatureIn(text)
+    if (status === 422) return { reason: 'it has seen another log of this name', contradicts: true }
+    if (status !== 409) return { reason: `expected a signature, got status ${status}` }
+    const size = /^\d{1,15}\n?$/.test(text) ? Number(text) : Number.NaN
+    if (Number.isNaN(size)) return { reason: 'expected a size after 409, got another text' }
+    if (size > leaves.length)
+      return { reason: `it has seen ${size} entries, and this log has ${leaves.length}`, contradicts: true }
+    return size
+  }
+
+  async function signatureIn(text: string): Promise<WitnessReply> {
+    const { name, key } = witness
+    try {
+      const signatures = parseSignatures(text).filter(each => each.name === key.name && each.id === key.id)
+      const signers = await signersOf({ text: note.text, signatures }, [key], verifies)
+      if (signers.has(key)) return { signature: signatures[0]! }
+      return { reason: `expected a signature of the key that the policy names ${name}, got none` }
+    } catch (error) {
+      if (error instanceof WireError) return { reason: error.message }
+      throw error
+    }
+  }
+}
+
+/** The text of a reply; of a longer one the beginning, which is no signature. */
+async function textOf({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of body ?? []) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > MOST_BYTES) break
+  }
+  return Buffer.concat(chunks).toString()
+}
