@@ -2,6 +2,7 @@
 
 import { cp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { open } from '@keyhush/client'
 import { fromHex, parseInfo } from '@keyhush/protocol'
 import {
   checkLogProof,
@@ -13,6 +14,7 @@ import {
   rootOf,
 } from '@keyhush/protocol/log'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { filesIn, startStaticHost } from '../../tests/support/static-host.js'
 import { verifies } from '../dist/base/ed25519.js'
 import { createKeyFile, PublisherLog } from '../dist/index.js'
 import { Tiles } from '../dist/publisher/tiles.js'
@@ -75,7 +77,7 @@ async function rig() {
       }),
     )
   const signed = async () => (await infoOf(0)).signatures.length
-  return { path, dataset, line, policy, servers, publish, proved, signed }
+  return { path, dataset, line, policy, publicKey, base, servers, publish, proved, signed }
 }
 
 test('each epoch comes into the log, and each server has its proof', async () => {
@@ -130,6 +132,49 @@ test("another database's log is refused", async () => {
   const { stdout } = await keyhush('log', 'example.com/keys', '--dataset', other, '--out', path('other'))
   await writeFile(path('other/policy'), `${stdout}witness a ${witnesses[0]!.key}\nquorum a\n`)
   await expectRefused(publish(undefined, '--log', path('other')), 'expected the log of this database')
+})
+
+test('a map with the policy follows the epochs that witnesses have seen, and one without it all', async () => {
+  const { publish, servers, policy, publicKey } = await rig()
+  await publish(undefined)
+  const urls = servers.map(({ url }) => url)
+  const common = { servers: urls, publisherKey: publicKey, mode: 'instant', development: true } as const
+  const map = await open({ ...common, witnesses: policy })
+  onTestFinished(() => map.close())
+  expect(await map.getText('one')).toBe('first')
+  for (const witness of witnesses.slice(1)) witness.misbehave('away')
+  await publish(edit('x'))
+  await map.sync()
+  expect([map.epoch, await map.getText('one')]).toEqual([1, 'first'])
+  const trusting = await open(common)
+  onTestFinished(() => trusting.close())
+  expect(await trusting.getText('one')).toBe('x')
+  witnesses[1]!.misbehave(undefined)
+  await publish(undefined)
+  await map.sync()
+  expect([map.epoch, await map.getText('one')]).toEqual([2, 'x'])
+})
+
+test('a folder for a static host has the proofs, and apps without witnesses do not wait for one', async () => {
+  const { path, dataset, policy, publicKey } = await rig()
+  const folder = ['--folder', path('www'), '--store', path('own'), '--key', path('key'), '--valid-days', '7']
+  const flags = [...folder, '--log', path('log'), '--trust-base', (await rig()).base]
+  expect(await keyhush('publish', ...flags, '--dataset', dataset)).toMatchObject({ code: 0, stderr: '' })
+  const host = await startStaticHost(filesIn(path('www')))
+  onTestFinished(() => host.close())
+  const common = { servers: [host.url], publisherKey: publicKey, development: true } as const
+  const opened = async (options: object) => {
+    const map = await open({ ...common, ...options })
+    const found = [map.epoch, await map.getText('one')]
+    await map.close()
+    return found
+  }
+  expect(await opened({ witnesses: policy })).toEqual([2, 'first'])
+  for (const witness of witnesses) witness.misbehave('away')
+  await writeFile(path('batch'), `${JSON.stringify(edit('x')[0])}\n`)
+  expect((await keyhush('publish', ...flags, path('batch'))).code).toBe(75)
+  expect(await opened({})).toEqual([3, 'x'])
+  expect(await opened({ witnesses: policy })).toEqual([2, 'first'])
 })
 
 describe('while too few witnesses sign', () => {

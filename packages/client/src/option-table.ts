@@ -11,6 +11,7 @@ type Row = readonly [instant: 0 | 1, native: 0 | 1, estimate: 0 | 1, fakeMap: 0 
 export const OPTIONS = {
   servers: [1, 1, 0, 0],
   publisherKey: [1, 1, 0, 0],
+  witnesses: [1, 1, 0, 0],
   atLeast: [1, 1, 1, 0],
   integrity: [0, 0, 0, 0],
   collusion: [0, 0, 1, 0],

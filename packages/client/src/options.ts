@@ -50,6 +50,11 @@ export interface OpenWithOptions extends Development, ProofsPackages {
    */
   readonly publisherKey?: string | Uint8Array
   /**
+   * With `publisherKey`: whose witnesses must have seen each epoch, so that the publisher cannot show some people another list unnoticed. The
+   * text of a policy (c2sp.org/tlog-policy), which the publisher gives you (docs/operations/witnesses.md). `undefined` throws UsageError.
+   */
+  readonly witnesses?: string
+  /**
    * With three servers or more: how many must answer a lookup and agree on the database. From 2 to all; default: all. Lookups stay
    * private unless `atLeast` operators collude. Lookups go on while so many servers answer honestly. The others may be away, slow or
    * lie: the map then asks other servers by itself.
@@ -210,6 +215,7 @@ export interface OpenOptions extends OpenWithOptions {
 export interface Wishes {
   readonly storage: StoragePreference
   readonly publisherKey: string | undefined
+  readonly witnesses: string | undefined
   readonly rollback: RollbackPreference
   readonly proofs: ProofsPreference
   readonly development: boolean
@@ -249,12 +255,15 @@ export function checkOpenOptions(options: OpenOptions): void {
 }
 
 /**
- * Throws UsageError for `publisherKey: undefined`: a misspelt environment variable must not leave the signature unchecked.
+ * Throws UsageError for `publisherKey: undefined` or `witnesses: undefined`: a misspelt environment variable must not leave the signature
+ * unchecked.
  */
-export function checkKeyGiven(options: { readonly publisherKey?: unknown }): void {
-  if (!('publisherKey' in options) || options.publisherKey !== undefined) return
-  const why = 'is the variable that it comes from set? Leave the option out if nothing is signed'
-  throw new UsageError(`open: publisherKey: expected a key, got nothing; ${why}`)
+export function checkKeyGiven(options: { readonly publisherKey?: unknown; readonly witnesses?: unknown }): void {
+  for (const option of ['publisherKey', 'witnesses'] as const) {
+    if (!(option in options) || options[option] !== undefined) continue
+    const why = 'is the variable that it comes from set? Leave the option out if nothing is signed'
+    throw new UsageError(`open: ${option}: expected a value, got nothing; ${why}`)
+  }
 }
 
 /** Reads options, with defaults in place. Throws UsageError for wrong ones. */
@@ -272,6 +281,9 @@ export function readOptions(
   assertParties(servers, apart, options)
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
   checkIntegrity(servers, publisherKey, options)
+  const { witnesses } = options
+  if (witnesses !== undefined && (typeof witnesses !== 'string' || publisherKey === undefined))
+    throw new UsageError(`witnesses: expected the text of a policy, with a publisherKey, got another; pass both`)
   const { atLeast = servers.length } = options
   if (options.atLeast !== undefined) checkAtLeast(atLeast, apart)
   const { experimental = false } = options
@@ -300,7 +312,7 @@ export function readOptions(
   return {
     servers,
     usable,
-    wishes: { storage, publisherKey, rollback, ...answers, push, apart, atLeast },
+    wishes: { storage, publisherKey, witnesses, rollback, ...answers, push, apart, atLeast },
   }
 }
 

@@ -26,7 +26,10 @@ export async function openBy(environment: Environment, options: Options, schemes
   const { signal, onProgress, onEvent, normalize, timeoutMs = TIMEOUT_MS } = options
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers, { ...schemes, known: usable }, wishes)
+  const { publisherKey, witnesses } = wishes
+  let signing = publisherKey === undefined ? undefined : new Signing(publisherKey, environment)
+  if (signing && witnesses !== undefined) signing = await Signing.witnessed(signing.key, witnesses, environment)
+  const shared = join(environment, servers, { ...schemes, known: usable }, wishes, signing)
   // A listener that throws fails its own open(), and no other that shares the session. Later the platform reports it.
   const broken = new AbortController()
   let open = false
@@ -118,7 +121,13 @@ interface SessionWatching extends Watching {
 const everyShared = new WeakMap<Environment['clock'], Set<SharedSession>>()
 
 /** The session that a map with these wishes shares, or a new one. Counts one holder more. */
-function join(environment: Environment, servers: Servers, schemes: Schemes, wishes: Wishes): SharedSession {
+function join(
+  environment: Environment,
+  servers: Servers,
+  schemes: Schemes,
+  wishes: Wishes,
+  signing: Signing | undefined,
+): SharedSession {
   const others = everyShared.get(environment.clock) ?? new Set()
   everyShared.set(environment.clock, others)
   for (const shared of others) {
@@ -139,8 +148,7 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
   }
   const subscribers: SharedSession['subscribers'] = new Set()
   const stats = new StatsKeeper(servers)
-  const { storage: preference, publisherKey, proofs, development, packages, lookups, ...rest } = wishes
-  const signing = publisherKey === undefined ? undefined : new Signing(publisherKey, environment)
+  const { storage: preference, proofs, development, packages, lookups, ...rest } = wishes
   const parts = {
     ...schemes,
     environment,

@@ -412,7 +412,8 @@ describe('of an option that cannot be, the message says what was expected and wh
     ['a key with a word before it', { publisherKey: `key: ${KEY}` }, /64 hex digits.*got 69 characters/],
     ['a misspelt key, which would not hold', { publisherkey: KEY }, /no option "publisherkey".*publisherKey/],
     // A variable of the environment with another name, as types have it: it must not drop the check.
-    ['a key that is there and is nothing', { publisherKey: undefined }, /publisherKey: expected a key, got nothing/],
+    ['a key that is there and is nothing', { publisherKey: undefined }, /publisherKey: expected a value, got nothing/],
+    ['witnesses that are there and are nothing', { witnesses: undefined }, /witnesses: expected a value, got nothing/],
     ['servers misspelt', { sevrers: [] }, /no option "sevrers"/],
     ['a misspelt listener', { onevent: () => {} }, /no option "onevent"; expected onEvent/],
     ['a listener there is not', { onUpdate: () => {} }, /no option "onUpdate"/],

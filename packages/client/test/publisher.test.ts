@@ -714,7 +714,9 @@ test('false signatures are looked at with the thread given back after each', asy
     if (!over) setImmediate(turn)
   }
   setImmediate(turn)
-  expect(await signing.signatureOf({ manifest, bytes: new Uint8Array(300) }, signatures)).toBeUndefined()
+  const claimed = { generation: 1, epoch: 2, manifest: '00'.repeat(32), signatures }
+  const over300 = { manifest, bytes: new Uint8Array(300) }
+  expect(await signing.signatureOf(over300, claimed, async () => 'none')).toBeUndefined()
   over = true
   expect(turns).toBeGreaterThanOrEqual(8)
 })

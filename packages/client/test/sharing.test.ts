@@ -28,6 +28,10 @@ const DIFFERENT: Record<
   lookups: [alone, { ...alone, lookups: 7 }],
   storage: [{}, { storage: 'memory' }],
   publisherKey: [{}, { publisherKey: 'a'.repeat(64) }],
+  witnesses: [
+    { publisherKey: 'a'.repeat(64), witnesses: 'one' },
+    { publisherKey: 'a'.repeat(64), witnesses: 'another' },
+  ],
   rollback: [{}, { rollback: 'strict' }],
   mode: [{}, { mode: 'full' }],
   experimental: [ofOne, { ...ofOne, experimental: true }],

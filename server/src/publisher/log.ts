@@ -3,7 +3,7 @@
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { equalBytes, WireError } from '@keyhush/protocol'
+import { equalBytes } from '@keyhush/protocol'
 import {
   checkpointText,
   encodeNoteKey,
@@ -13,6 +13,7 @@ import {
   isMet,
   KEY_NAME,
   LOG_KEY,
+  LogError,
   type LoggedEpoch,
   leafHash,
   logEntry,
@@ -104,7 +105,7 @@ export class PublisherLog {
       return new PublisherLog(folder, await read(folder, text), unlock)
     } catch (error) {
       unlock()
-      if (!(error instanceof WireError)) throw error
+      if (!(error instanceof LogError)) throw error
       throw new PublishError(`${folder}: ${error.message}; see docs/operations/witnesses.md`)
     }
   }
@@ -212,7 +213,7 @@ interface LogFolder {
   readonly signers: ReadonlySet<NoteKey>
 }
 
-/** Throws PublishError, WireError. */
+/** Throws PublishError, LogError. */
 async function read(folder: string, text: string): Promise<LogFolder> {
   const policy = parsePolicy(text)
   const key = await readKeyFile(join(folder, KEY))

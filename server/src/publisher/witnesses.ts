@@ -1,9 +1,9 @@
 // Asks witnesses for their signatures of a log's checkpoint (c2sp.org/tlog-witness).
 
-import { WireError } from '@keyhush/protocol'
 import {
   consistencyPath,
   formatNote,
+  LogError,
   type Note,
   type NoteSignature,
   type Path,
@@ -23,7 +23,7 @@ export type WitnessReply =
   | { readonly signature: NoteSignature }
   | { readonly reason: string; readonly contradicts?: true }
 
-interface Asked {
+interface Submission {
   /** the log's checkpoint, signed by the log alone */
   readonly note: Note
   readonly leaves: Path
@@ -34,7 +34,7 @@ interface Asked {
 /** Asks one for a signature of a checkpoint. Never rejects. */
 export async function askWitness(
   witness: Witness,
-  { note, leaves, old }: Asked,
+  { note, leaves, old }: Submission,
   fetch = globalThis.fetch,
 ): Promise<WitnessReply> {
   if (witness.url === undefined) return { reason: 'expected its URL in the policy, got none' }
@@ -74,7 +74,7 @@ export async function askWitness(
       if (signers.has(key)) return { signature: signatures[0]! }
       return { reason: `expected a signature of the key that the policy names ${name}, got none` }
     } catch (error) {
-      if (error instanceof WireError) return { reason: error.message }
+      if (error instanceof LogError) return { reason: error.message }
       throw error
     }
   }

@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
-import { HASH_BYTES, WireError } from '@keyhush/protocol'
+import { HASH_BYTES } from '@keyhush/protocol'
 import {
   type Checkpoint,
   continues,
@@ -13,6 +13,7 @@ import {
   formatNote,
   fromBase64,
   LOG_KEY,
+  LogError,
   type NoteKey,
   noteKey,
   parseCheckpoint,
@@ -82,7 +83,7 @@ export async function startWitness(name: string): Promise<TestWitness> {
     const body = await buffer(request)
     if (body.length > MOST_BYTES) return [413, 'too long']
     return await answer(body.toString()).catch((error: unknown) => {
-      if (error instanceof WireError) return [400, error.message]
+      if (error instanceof LogError) return [400, error.message]
       throw error
     })
   }

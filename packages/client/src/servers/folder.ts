@@ -46,15 +46,17 @@ async function shownInFolder(
   const last = info.epochs.at(-1)
   if (last === undefined) return info
   if (!hasCome(last)) take(await manifestAt(link, pathOf(last), signal))
-  if (hasCome(last)) return info
-  for (const file of (await piecesAfter(link, 0, {}, signal)) ?? []) take(file)
   const isShown = (each: EpochInfo) =>
     signing === undefined
       ? info.epochs.some(({ manifest }) => manifest === each.manifest)
-      : info.signatures.some(of => of.publicKey === signing.key && compareEpochs(of, each) === 0)
+      : info.signatures.some(of => signing.counts(of) && compareEpochs(of, each) === 0)
+  // While the newest waits for its witnesses, the one before is looked for.
+  if (hasCome(last) && isShown(last)) return info
+  for (const file of (await piecesAfter(link, 0, {}, signal)) ?? []) take(file)
   const [newest] = came.filter(isShown).sort((a, b) => compareEpochs(b, a))
-  if (newest === undefined) throw ofTwoAges(link)
-  return { ...info, epochs: [newest] }
+  if (newest !== undefined) return { ...info, epochs: [newest] }
+  if (hasCome(last)) return info
+  throw ofTwoAges(link)
 }
 
 /** findTarget() of servers and folders. */

@@ -19,7 +19,7 @@ export interface Agreed {
   readonly manifest: Manifest
   /** its canonical bytes */
   readonly bytes: Uint8Array
-  /** the publisher's, verified, 64 bytes; missing: the map has no publisher's key, or a later epoch's signature covers this one */
+  /** the publisher's, verified, 64 bytes, and behind it the proof if witnesses are demanded; missing: the map has no publisher's key, or a later epoch's signature covers this one */
   readonly signature?: Uint8Array | undefined
 }
 

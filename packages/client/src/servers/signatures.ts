@@ -12,34 +12,66 @@ import {
 } from '@keyhush/protocol'
 import { SignatureError, UsageError } from '../base/errors.js'
 import type { Environment, Subtle } from '../platform/environment.js'
+import { loadPart } from '../platform/parts.js'
 import { verifies } from './ed25519.js'
 import type { Agreed } from './manifests.js'
+import type { FetchProof, Witnesses } from './witnesses.js'
 
 const KEY_BYTES = 32
+const SIGNATURE_BYTES = 64
 /** the last moment of JavaScript's calendar, in milliseconds */
 const LAST_DATE = 8.64e15
 
 /** Where a map has been. */
 export type EpochId = Pick<Manifest, 'databaseId' | 'epoch'>
 
-/** What a map with a publisher's key asks of an epoch: a signature under the key, and no expiry in the past. */
+/** An epoch, and signatures of it that servers show. */
+export interface Claimed extends EpochInfo {
+  readonly signatures: readonly SignatureInfo[]
+}
+
+/**
+ * What a map with a publisher's key asks of an epoch: a signature under the key, a proof if witnesses are demanded, and no expiry in the
+ * past.
+ */
 export class Signing {
   /** 64 lower-case hex digits */
   readonly key: string
+  readonly #witnesses: Witnesses | undefined
   readonly #clock: Environment['clock']
   readonly #subtle: Subtle | undefined
   readonly #pause: Environment['pause']
 
-  constructor(key: string, { clock, subtle, pause }: Pick<Environment, 'clock' | 'subtle' | 'pause'>) {
+  constructor(
+    key: string,
+    { clock, subtle, pause }: Pick<Environment, 'clock' | 'subtle' | 'pause'>,
+    witnesses?: Witnesses,
+  ) {
     this.key = key
+    this.#witnesses = witnesses
     this.#clock = clock
     this.#subtle = subtle
     this.#pause = pause
   }
 
+  /** With witnesses, of the text of a policy. Throws UsageError. */
+  static async witnessed(key: string, policy: string, environment: Environment): Promise<Signing> {
+    const { Witnesses } = await loadPart(() => import('./witnesses.js'))
+    const witnesses = Witnesses.of(policy, (...signed) => verifies(...signed, environment.subtle))
+    if (typeof witnesses !== 'string') return new Signing(key, environment, witnesses)
+    throw new UsageError(`witnesses: ${witnesses}; pass the policy that the publisher has given you`)
+  }
+
+  /** Whether a signature may be one that the map asks for. */
+  counts({ publicKey, proof }: SignatureInfo): boolean {
+    return publicKey === this.key && (this.#witnesses === undefined || proof !== undefined)
+  }
+
   /** The error of servers that show no epoch that is signed under this key and has not expired. `newest`: what they show; `signatures`: theirs. */
   unsigned(newest: EpochInfo | undefined, signatures: readonly SignatureInfo[]): SignatureError {
     const of = newest === undefined ? 'an epoch' : `generation ${newest.generation}, epoch ${newest.epoch}`
+    const isOf = (of: SignatureInfo) => of.epoch === newest?.epoch && of.publicKey === this.key
+    if (this.#witnesses && signatures.some(isOf)) return new SignatureError(this.#witnesses.unproved(of))
     const wanted = `a signature under the key ${this.key.slice(0, 8)}… over ${of}, or over the epoch before`
     const other = signatures.find(({ epoch, publicKey }) => epoch === newest?.epoch && publicKey !== this.key)
     if (other !== undefined) {
@@ -53,9 +85,12 @@ export class Signing {
     )
   }
 
-  /** Whether the signature of a stored epoch is valid. */
-  async hasSigned({ bytes, signature }: Agreed): Promise<boolean> {
-    return signature !== undefined && (await this.#holds(bytes, signature))
+  /** Whether the signature of a stored epoch is valid, and the proof behind it. `hashOf`: BLAKE3. */
+  async hasSigned(agreed: Agreed, hashOf: (bytes: Uint8Array) => Uint8Array): Promise<boolean> {
+    const { bytes, signature, manifest } = agreed
+    if (signature === undefined || !(await this.#holds(bytes, signature.subarray(0, SIGNATURE_BYTES)))) return false
+    const proof = signature.subarray(SIGNATURE_BYTES)
+    return (await this.#witnesses?.prove(proof, { ...manifest, manifestHash: hashOf(bytes) })) ?? true
   }
 
   hasExpired({ expires }: Pick<Manifest, 'expires'>): boolean {
@@ -87,11 +122,19 @@ export class Signing {
     )
   }
 
-  /** The first of these that is a signature of this epoch. Equal ones are verified once. */
-  async signatureOf({ bytes }: Agreed, signatures: readonly SignatureInfo[]): Promise<Uint8Array | undefined> {
+  /** The first that is a signature of this epoch, with the proof behind it if one is demanded. Equal ones are verified once. */
+  async signatureOf(
+    { bytes, manifest }: Agreed,
+    { signatures, manifest: hash }: Claimed,
+    fetch: FetchProof,
+  ): Promise<Uint8Array | undefined> {
     for (const signature of new Set(signatures.map(({ signature }) => signature))) {
       const candidate = fromHex(signature)
-      if (await this.#holds(bytes, candidate)) return candidate
+      if (await this.#holds(bytes, candidate)) {
+        if (this.#witnesses === undefined) return candidate
+        const proofs = new Set(signatures.flatMap(({ proof }) => proof ?? []))
+        return await this.#witnesses.withProof(candidate, { ...manifest, manifestHash: fromHex(hash) }, proofs, fetch)
+      }
       await this.#pause() // in JavaScript each takes milliseconds
     }
     return undefined

@@ -13,8 +13,8 @@ import {
   equalBytes,
   fromHex,
   type Info,
+  LONGEST_PROOF_BYTES,
   type NewestEvent,
-  type SignatureInfo,
   toHex,
 } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
@@ -28,9 +28,9 @@ import { askAll, askOne, sleep } from './ask.js'
 import { type Heard, infoOf } from './info.js'
 import { type Agreed, compareEpochs, manifestOf } from './manifests.js'
 import { listed, namesOf } from './parties.js'
-import type { EpochId, Signing } from './signatures.js'
+import type { Claimed, EpochId, Signing } from './signatures.js'
 import type { StatsKeeper } from './stats.js'
-import type { Link, Links } from './transport.js'
+import { getBounded, type Link, type Links } from './transport.js'
 
 /** What is needed to follow. */
 export interface Following {
@@ -102,11 +102,6 @@ export class Lag {
 interface View {
   readonly link: Link
   readonly info: Info
-}
-
-/** An epoch of which a server has signatures under the map's key. */
-interface Claim extends EpochInfo {
-  readonly signatures: readonly SignatureInfo[]
 }
 
 interface Signed extends Agreed {
@@ -238,13 +233,30 @@ class Look {
   }
 
   /** Undefined: the claim does not hold, or nobody sends its manifest. */
-  async #verified(signing: Signing, shown: Claim): Promise<Signed | undefined> {
+  async #verified(signing: Signing, shown: Claimed): Promise<Signed | undefined> {
     try {
       const agreed = await this.#manifestOf(shown)
-      const signature = await signing.signatureOf(agreed, shown.signatures)
+      const signature = await signing.signatureOf(agreed, shown, this.#proof)
       return signature && { ...agreed, signature, shown }
     } catch (error) {
       if (error instanceof ServerError) return undefined
+      throw error
+    }
+  }
+
+  /** The proof with this hash, from the servers that name it; a text: why they do not send it. */
+  readonly #proof = async (hash: string): Promise<Uint8Array | string> => {
+    const named = this.#views.filter(({ info }) => info.signatures.some(({ proof }) => proof === hash))
+    const get = (link: Link, signal: AbortSignal) => getBounded(link, `/v1/blobs/${hash}`, LONGEST_PROOF_BYTES, signal)
+    try {
+      return await askOne(
+        named.map(({ link }) => link),
+        {},
+        this.#signal,
+        get,
+      )
+    } catch (error) {
+      if (error instanceof ServerError) return error.message
       throw error
     }
   }
@@ -407,8 +419,8 @@ function disagreement(links: Links, reason: string): ServersDisagreeError {
 }
 
 /** What a server claims, newest first: it can list thousands of signatures. */
-function claimsIn({ epochs, signatures }: Info, signing: Signing): Claim[] {
-  const underKey = signatures.filter(({ publicKey }) => publicKey === signing.key)
+function claimsIn({ epochs, signatures }: Info, signing: Signing): Claimed[] {
+  const underKey = signatures.filter(of => signing.counts(of))
   const newest = Math.max(...epochs.map(({ epoch }) => epoch))
   const recent = epochs.filter(({ epoch }) => epoch > newest - MOST_CLAIMS)
   const claims = recent.map(shown => {
@@ -422,8 +434,8 @@ function claimsIn({ epochs, signatures }: Info, signing: Signing): Claim[] {
 }
 
 /** One claim for each manifest, with the signatures of all. */
-function merged(claims: readonly Claim[]): Iterable<Claim> {
-  const all = new Map<string, Claim>()
+function merged(claims: readonly Claimed[]): Iterable<Claimed> {
+  const all = new Map<string, Claimed>()
   for (const claim of claims) {
     const signatures = [...(all.get(claim.manifest)?.signatures ?? []), ...claim.signatures]
     all.set(claim.manifest, { ...claim, signatures })
@@ -457,6 +469,6 @@ export function newsIn(info: Info, base: EpochId, signing: Signing | undefined):
   const databaseId = fromHex(info.database)
   const isNew = (of: Pick<EpochInfo, 'generation' | 'epoch'>) => isNews({ databaseId, ...of }, base)
   if (!info.epochs.some(isNew)) return undefined
-  const isSigned = info.signatures.some(of => of.publicKey === signing?.key && isNew(of))
+  const isSigned = info.signatures.some(of => signing?.counts(of) && isNew(of))
   return signing === undefined || isSigned ? 'signed' : 'unsigned'
 }

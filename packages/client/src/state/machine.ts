@@ -19,6 +19,7 @@ import { REPLACED_A_CALL, STORE_FAILURES } from '../base/constants.js'
 import { ProtocolError, StorageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
+import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { preparersOf } from '../platform/preparers.js'
 import { LOCAL } from '../scheme/facts.js'
@@ -280,7 +281,9 @@ export class Machine {
   /** As isVouchedFor, after verifying the stored signature if need be. */
   async hasVouchedFor(base: Agreed): Promise<boolean> {
     if (this.isVouchedFor(base)) return true
-    const holds = (await this.parts.signing?.hasSigned(base)) === true
+    const { core, signing } = this.parts
+    const hashOf = (bytes: Uint8Array) => inCore(core, () => core.blake3(bytes))
+    const holds = (await signing?.hasSigned(base, hashOf)) === true
     if (holds) this.vouchFor(base)
     return holds
   }

@@ -71,6 +71,8 @@ export class Network {
   readonly hints = new Map<string, { readonly version: number; readonly hash: string }>()
   /** what either server hands on */
   readonly signatures: SignatureInfo[] = []
+  /** by their hash: proofs of a publisher's log */
+  readonly proofs = new Map<string, Uint8Array<ArrayBuffer>>()
   readonly #databases: Record<string, Database[]> = {}
   #tick = 0
 
@@ -173,7 +175,8 @@ export class Network {
       return found ? ok(found.manifestBytes) : epochUnknown(newest.manifest)
     }
     if (path.startsWith('/v1/blobs/')) {
-      const blob = databases.flatMap(({ blobs }) => blobs.get(path.slice('/v1/blobs/'.length)) ?? [])[0]
+      const hash = path.slice('/v1/blobs/'.length)
+      const blob = this.proofs.get(hash) ?? databases.flatMap(({ blobs }) => blobs.get(hash) ?? [])[0]
       return blob ? ok(blob) : problem(404, 'not_found')
     }
     if (path === '/v1/events' && this.push) return this.#stream(server, seen)

@@ -1,6 +1,6 @@
 // Base64 (RFC 4648, section 4) in its one canonical form.
 
-import { malformed } from '../errors.js'
+import { refuse } from './errors.js'
 
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
 
@@ -14,7 +14,7 @@ export function toBase64(bytes: Uint8Array): string {
   return text.slice(0, text.length - padding) + '='.repeat(padding)
 }
 
-/** Throws WireError for any other spelling of these bytes. `bytes`: how many there must be; undefined: any number. */
+/** Throws LogError for any other spelling of these bytes. `bytes`: how many there must be; undefined: any number. */
 export function fromBase64(field: string, text: string, bytes?: number): Uint8Array {
   const digits = text.replace(/={1,2}$/, '')
   const read = new Uint8Array(Math.floor((digits.length * 3) / 4))
@@ -25,7 +25,7 @@ export function fromBase64(field: string, text: string, bytes?: number): Uint8Ar
     if (at < read.length) read[at]! |= pair >> 8
     if (at + 1 < read.length) read[at + 1]! |= pair & 255
   }
-  if (toBase64(read) !== text) malformed(field, 'canonical base64', 'another text')
-  if (bytes !== undefined && read.length !== bytes) malformed(field, `${bytes} bytes`, read.length)
+  if (toBase64(read) !== text) refuse(field, 'canonical base64', 'another text')
+  if (bytes !== undefined && read.length !== bytes) refuse(field, `${bytes} bytes`, read.length)
   return read
 }

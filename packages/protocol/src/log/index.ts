@@ -1,6 +1,7 @@
 // @keyhush/protocol/log: a publisher's log of epochs, and the witnesses who have seen it (docs/protocol/witnesses.md).
 
 export { fromBase64, toBase64 } from './base64.js'
+export { LogError } from './errors.js'
 export {
   cosignature,
   cosignedBytes,
@@ -32,7 +33,6 @@ export {
   logOrigin,
   parseCheckpoint,
   parseLogProof,
-  proofBytes,
 } from './proof.js'
 export {
   consistencyPath,

@@ -1,7 +1,6 @@
 // Whose signatures a log's epochs need (c2sp.org/tlog-policy): one log, witnesses, and the quorum of them that suffices.
 
-import { equalBytes } from '../bytes.js'
-import { malformed, WireError } from '../errors.js'
+import { equalBytes, LogError, refuse } from './errors.js'
 import { LOG_KEY, type NoteKey, parseNoteKey, WITNESS_KEY } from './note.js'
 
 export interface Witness {
@@ -42,11 +41,11 @@ export function isSplit(quorum: Quorum): boolean {
   return 2 * Math.max(0, atLeast - both) <= members.length - both
 }
 
-/** Reads a policy. Throws WireError for one that shows nobody a fork: without a quorum, with two logs, or whose quorum is split. */
+/** Reads a policy. Throws LogError for one that shows nobody a fork: without a quorum, with two logs, or whose quorum is split. */
 export function parsePolicy(text: string): Policy {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   if (/[\x00-\x08\x0b-\x1f\x7f]/.test(text))
-    malformed('policy', 'no control characters but tabs and line feeds', 'another')
+    refuse('policy', 'no control characters but tabs and line feeds', 'another')
   const reading = new Reading()
   for (const [i, line] of text.split('\n').entries()) {
     const [keyword = '', ...rest] = line.split(/[ \t]+/).filter(item => item !== '')
@@ -54,7 +53,7 @@ export function parsePolicy(text: string): Policy {
     try {
       reading.read(keyword, rest)
     } catch (error) {
-      if (error instanceof WireError) throw new WireError('malformed', `policy, line ${i + 1}: ${error.message}`)
+      if (error instanceof LogError) throw new LogError(`policy, line ${i + 1}: ${error.message}`)
       throw error
     }
   }
@@ -72,7 +71,7 @@ class Reading {
   read(keyword: string, items: readonly string[]): void {
     const [first, second, ...more] = items
     if (keyword === 'log' && first !== undefined && more.length === 0) {
-      if (this.#log !== undefined) malformed('log', 'one log: two hold both sides of a fork', 'another')
+      if (this.#log !== undefined) refuse('log', 'one log: two hold both sides of a fork', 'another')
       this.#log = this.#key(first, LOG_KEY)
     } else if (keyword === 'witness' && first !== undefined && second !== undefined && more.length <= 1) {
       const witness = { name: first, key: this.#key(second, WITNESS_KEY), url: more[0]?.replace(/\/+$/, '') }
@@ -81,45 +80,45 @@ class Reading {
     } else if (keyword === 'group' && first !== undefined && second !== undefined && more.length > 0) {
       this.#define(first, { atLeast: countOf(second, more.length), members: more.map(name => this.#member(name)) })
     } else if (keyword === 'quorum' && first !== undefined && second === undefined) {
-      if (this.#quorum !== undefined) malformed('quorum', 'one', 'another')
-      if (first === 'none') malformed('quorum', 'witnesses', 'none: then nobody sees a fork')
+      if (this.#quorum !== undefined) refuse('quorum', 'one', 'another')
+      if (first === 'none') refuse('quorum', 'witnesses', 'none: then nobody sees a fork')
       this.#quorum = this.#find(first)
-    } else malformed('line', 'log, witness, group or quorum, with what belongs to it', 'another')
+    } else refuse('line', 'log, witness, group or quorum, with what belongs to it', 'another')
   }
 
   policy(): Policy {
     const [log, quorum] = [this.#log, this.#quorum]
-    if (log === undefined) malformed('policy', 'one log', 'none')
-    if (quorum === undefined) malformed('policy', 'a quorum', 'none')
+    if (log === undefined) refuse('policy', 'one log', 'none')
+    if (quorum === undefined) refuse('policy', 'a quorum', 'none')
     if (isSplit(quorum!)) {
       const more = 'ask more of each group'
-      malformed('quorum', 'a witness in common of any two', `a policy that both sides of a fork can meet: ${more}`)
+      refuse('quorum', 'a witness in common of any two', `a policy that both sides of a fork can meet: ${more}`)
     }
     return { log: log!, witnesses: this.#witnesses, quorum: quorum! }
   }
 
-  /** Throws WireError for a key that is there already, perhaps with another name. */
+  /** Throws LogError for a key that is there already, perhaps with another name. */
   #key(text: string, type: number): NoteKey {
     const key = parseNoteKey(text, type)
     const others = [this.#log, ...this.#witnesses.map(({ key }) => key)]
     if (others.some(other => other !== undefined && equalBytes(other.publicKey, key.publicKey)))
-      malformed('key', 'each once', 'one that stands in a line before')
+      refuse('key', 'each once', 'one that stands in a line before')
     return key
   }
 
   #define(name: string, quorum: Quorum): void {
-    if (name === 'none' || this.#defined.has(name)) malformed('name', 'a new one', name)
+    if (name === 'none' || this.#defined.has(name)) refuse('name', 'a new one', name)
     this.#defined.set(name, quorum)
   }
 
   #member(name: string): Quorum {
-    if (this.#members.has(name)) malformed('group', 'each member once', `${name} again`)
+    if (this.#members.has(name)) refuse('group', 'each member once', `${name} again`)
     this.#members.add(name)
     return this.#find(name)
   }
 
   #find(name: string): Quorum {
-    return this.#defined.get(name) ?? malformed('name', 'a witness or group of a line before', name)
+    return this.#defined.get(name) ?? refuse('name', 'a witness or group of a line before', name)
   }
 }
 
@@ -127,5 +126,5 @@ function countOf(text: string, members: number): number {
   if (text === 'any') return 1
   if (text === 'all') return members
   const count = /^[1-9]\d*$/.test(text) ? Number(text) : 0
-  return count >= 1 && count <= members ? count : malformed('group', `any, all, or 1 to ${members}`, text)
+  return count >= 1 && count <= members ? count : refuse('group', `any, all, or 1 to ${members}`, text)
 }

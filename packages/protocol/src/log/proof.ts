@@ -1,11 +1,9 @@
 // The proof that a log has an epoch, and that witnesses have seen the log (docs/protocol/witnesses.md): c2sp.org/tlog-proof,
 // c2sp.org/tlog-checkpoint, and the entry that an epoch has in its log.
 
-import { utf8ToBytes } from '@noble/hashes/utils.js'
-import { checkInteger, checkLength, equalBytes, toHex, viewOf, writeMagic } from '../bytes.js'
-import { DATABASE_ID_BYTES, HASH_BYTES } from '../constants.js'
-import { malformed } from '../errors.js'
+import { bytesToHex, createView, utf8ToBytes } from '@noble/hashes/utils.js'
 import { fromBase64, toBase64 } from './base64.js'
+import { equalBytes, refuse } from './errors.js'
 import { type Note, parseNote, signersOf, type Verify } from './note.js'
 import { isMet, type Policy } from './policy.js'
 import { leafHash, type Path, rootThrough } from './tree.js'
@@ -35,26 +33,24 @@ export interface LogProof {
 
 const HEADER = 'c2sp.org/tlog-proof@v1'
 const ENTRY_BYTES = 64
+const HASH_BYTES = 32
 /** RFC 6962 has no longer paths, and c2sp.org/tlog-witness takes none. */
 const LONGEST_PATH = 63
 
 /** The bytes of an epoch's entry, at index epoch − 1. */
 export function logEntry({ databaseId, epoch, manifestHash }: LoggedEpoch): Uint8Array {
-  checkLength('database id', databaseId, DATABASE_ID_BYTES)
-  checkInteger('epoch', epoch, 1, 0xffff_ffff)
-  checkLength('manifest hash', manifestHash, HASH_BYTES)
   const bytes = new Uint8Array(ENTRY_BYTES)
-  writeMagic(bytes, 'PIRL')
-  viewOf(bytes).setUint16(4, 1, true)
+  bytes.set(utf8ToBytes('PIRL'))
+  createView(bytes).setUint16(4, 1, true)
   bytes.set(databaseId, 8)
-  viewOf(bytes).setUint32(24, epoch, true)
+  createView(bytes).setUint32(24, epoch, true)
   bytes.set(manifestHash, 32)
   return bytes
 }
 
 /** The name of a database's log. */
 export function logOrigin(name: string, databaseId: Uint8Array): string {
-  return `${name}/${toHex(databaseId)}`
+  return `${name}/${bytesToHex(databaseId)}`
 }
 
 /** The text of a checkpoint's note. */
@@ -62,10 +58,10 @@ export function checkpointText({ origin, size, root }: Checkpoint): string {
   return `${origin}\n${size}\n${toBase64(root)}\n`
 }
 
-/** Reads it. Throws WireError, also for lines behind the root: no log of ours has any. */
+/** Reads it. Throws LogError, also for lines behind the root: no log of ours has any. */
 export function parseCheckpoint(text: string): Checkpoint {
   const [origin = '', size = '', root = '', last, ...more] = text.split('\n')
-  if (origin === '' || last !== '' || more.length > 0) malformed('checkpoint', 'origin, size and root', 'another text')
+  if (origin === '' || last !== '' || more.length > 0) refuse('checkpoint', 'origin, size and root', 'another text')
   return { origin, size: numberIn('checkpoint size', size), root: fromBase64('checkpoint root', root, HASH_BYTES) }
 }
 
@@ -74,13 +70,13 @@ export function formatLogProof(index: number, path: Path, note: string): string 
   return `${HEADER}\nindex ${index}\n${path.map(hash => `${toBase64(hash)}\n`).join('')}\n${note}`
 }
 
-/** Reads a proof. Throws WireError. Verifies nothing. */
+/** Reads a proof. Throws LogError. Verifies nothing. */
 export function parseLogProof(text: string): LogProof {
   const end = text.indexOf('\n\n')
   const [header, index = '', ...path] = text.slice(0, end).split('\n')
   if (end < 0 || header !== HEADER || !index.startsWith('index '))
-    malformed('proof', `${HEADER} and an index`, 'another text')
-  if (path.length > LONGEST_PATH) malformed('proof', `at most ${LONGEST_PATH} hashes`, path.length)
+    refuse('proof', `${HEADER} and an index`, 'another text')
+  if (path.length > LONGEST_PATH) refuse('proof', `at most ${LONGEST_PATH} hashes`, path.length)
   const note = parseNote(text.slice(end + 2))
   return {
     index: numberIn('proof index', index.slice('index '.length)),
@@ -90,32 +86,26 @@ export function parseLogProof(text: string): LogProof {
   }
 }
 
-/** Throws WireError unless the policy's log has this epoch at its place, and a quorum of witnesses has seen that log. */
+/** Throws LogError unless the policy's log has this epoch at its place, and a quorum of witnesses has seen that log. */
 export async function checkLogProof(text: string, logged: LoggedEpoch, policy: Policy, verify: Verify): Promise<void> {
   const { index, path, note, checkpoint } = parseLogProof(text)
   const { log, witnesses, quorum } = policy
-  if (index !== logged.epoch - 1) malformed('proof index', logged.epoch - 1, index)
-  if (checkpoint.origin !== log.name) malformed('proof', `a checkpoint of ${log.name}`, 'one of another log')
+  if (index !== logged.epoch - 1) refuse('proof index', logged.epoch - 1, index)
+  if (checkpoint.origin !== log.name) refuse('proof', `a checkpoint of ${log.name}`, 'one of another log')
   const signers = await signersOf(note, [log, ...witnesses.map(({ key }) => key)], verify)
-  if (!signers.has(log)) malformed('proof', `a checkpoint that ${log.name} has signed`, 'one that it has not')
+  if (!signers.has(log)) refuse('proof', `a checkpoint that ${log.name} has signed`, 'one that it has not')
   if (!isMet(quorum, signers)) {
     const names = witnesses.filter(({ key }) => signers.has(key)).map(({ name }) => name)
-    malformed('proof', 'a quorum of witnesses', names.length === 0 ? 'none of them' : names.join(', '))
+    refuse('proof', 'a quorum of witnesses', names.length === 0 ? 'none of them' : names.join(', '))
   }
   const root =
     index < checkpoint.size ? rootThrough(leafHash(logEntry(logged)), index, checkpoint.size, path) : undefined
   if (root === undefined || !equalBytes(root, checkpoint.root))
-    malformed('proof', 'this epoch in the log', 'another entry')
-}
-
-/** Bytes of a proof. */
-export function proofBytes(text: string): Uint8Array {
-  return utf8ToBytes(text)
+    refuse('proof', 'this epoch in the log', 'another entry')
 }
 
 /** Decimal digits alone, without a leading zero. */
 function numberIn(field: string, digits: string): number {
-  const number = /^(0|[1-9]\d{0,15})$/.test(digits) ? Number(digits) : Number.NaN
-  checkInteger(field, number, 0, Number.MAX_SAFE_INTEGER)
-  return number
+  if (!/^(0|[1-9]\d{0,14})$/.test(digits)) refuse(field, 'a number', 'another text')
+  return Number(digits)
 }

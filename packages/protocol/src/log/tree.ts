@@ -1,7 +1,7 @@
 // The Merkle tree of a log (RFC 6962, section 2.1): roots, and the paths that prove an entry, or that one tree is the beginning of another.
 
 import { sha256 } from '@noble/hashes/sha2.js'
-import { equalBytes } from '../bytes.js'
+import { equalBytes } from './errors.js'
 
 /** From a leaf, or an old tree's end, up to the root: the last hash is that of a child of the root. */
 export type Path = readonly Uint8Array[]
