@@ -374,6 +374,9 @@ export class OpenedMap {
     checkOptions('watch', options, ['save'])
     checkNames('watch', options, [...CALL, 'since', 'save'])
     if (typeof onChange !== 'function') throw new UsageError(`watch: ${expected('a function', onChange)}`)
+    if (options.since !== undefined && typeof options.since !== 'string') {
+      throw new UsageError('watch: expected since to be text, as save() was given it, got another value')
+    }
     this.#assertOpen()
     const wanted = keyBytes(key, this.#normalize)
     const { signal, timeoutMs } = options

@@ -13,6 +13,7 @@ import { loadPart } from './platform/parts.js'
 import { isOwn, ownController } from './platform/request.js'
 import { type Budget, within } from './servers/budget.js'
 import { namesOf, type Servers } from './servers/parties.js'
+import { RecentLists } from './servers/recent-lists.js'
 import { Signing } from './servers/signatures.js'
 import { StatsKeeper } from './servers/stats.js'
 import { openSession, type SessionParts } from './session/opening.js'
@@ -156,6 +157,7 @@ function join(
     preference,
     signing,
     stats,
+    lists: new RecentLists(),
     announce: (event: MapEvent) => {
       for (const each of subscribers) announce(each, event)
     },

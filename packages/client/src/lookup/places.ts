@@ -38,7 +38,8 @@ export function placesOf(keys: readonly Uint8Array[], padTo: number, random: Env
         const { fingerprint, bytes } = records[i]!
         return equalBytes(fingerprint!, prints[i]!) ? { index: asked[i], record: bytes.slice() } : absent
       })
-      return { core, base, places }
+      const { bytes } = base // what a hint can follow is not at stake here
+      return { core, base: { manifest, bytes }, places }
     },
   }
 }

@@ -7,6 +7,7 @@ import { TamperedError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import { askOne } from './ask.js'
 import type { Agreed } from './manifests.js'
+import type { RecentLists } from './recent-lists.js'
 import type { Following } from './target.js'
 import { getWholeBlob } from './transport.js'
 
@@ -25,13 +26,18 @@ const AT_A_TIME = 4
 export async function withLists(
   path: readonly Agreed[],
   following: Following,
+  recent: RecentLists,
   signal: AbortSignal,
 ): Promise<readonly Step[]> {
   const steps: Step[] = []
   for (let i = 0; i < path.length; i += AT_A_TIME) {
     const some = path.slice(i, i + AT_A_TIME)
     const lists = await scoped([signal], signal =>
-      Promise.all(some.map(({ manifest }) => updateList(following, manifest, signal))),
+      Promise.all(
+        some.map(({ manifest }) =>
+          recent.get(toHex(manifest.updateListHash), () => updateList(following, manifest, signal)),
+        ),
+      ),
     )
     some.forEach((next, j) => {
       const whole = { list: lists[j]!, rows: new Uint8Array() }

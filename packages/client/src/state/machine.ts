@@ -30,6 +30,7 @@ import { isFolder } from '../servers/folder.js'
 import type { Agreed } from '../servers/manifests.js'
 import { type Apart, identityOf, type Servers } from '../servers/parties.js'
 import { OutdatedError } from '../servers/path.js'
+import type { RecentLists } from '../servers/recent-lists.js'
 import type { Signing } from '../servers/signatures.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { type Following, Lag } from '../servers/target.js'
@@ -67,6 +68,7 @@ export interface Parts {
   readonly choose: (manifest: Manifest) => StatefulScheme
   readonly options: SchemeOptions
   readonly stats: StatsKeeper
+  readonly lists: RecentLists
   readonly announce: OnEvent
   /** called with the progress of every download */
   readonly onProgress: OnProgress

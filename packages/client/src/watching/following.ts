@@ -5,6 +5,7 @@ import { lookAt } from '../servers/folder.js'
 import type { Agreed } from '../servers/manifests.js'
 import { isSame } from '../servers/manifests.js'
 import { OutdatedError, pathTo, type Saved } from '../servers/path.js'
+import type { RecentLists } from '../servers/recent-lists.js'
 import type { Following, Looking } from '../servers/target.js'
 import type { Links } from '../servers/transport.js'
 import { type Step, withLists } from '../servers/update-lists.js'
@@ -37,6 +38,7 @@ export async function followLists(
   reader: Reader,
   following: Following,
   looking: Looking,
+  recent: RecentLists,
   most: number,
   signal: AbortSignal,
 ): Promise<Outcome> {
@@ -57,7 +59,7 @@ export async function followLists(
     if (path === undefined) return { at, why: 'contradiction', isOther: true }
     loaded += path.reduce((sum, { manifest }) => sum + manifest.updateListBytes, 0)
     if (path.length === 0 || loaded > most) return { at, why: 'gap', isOther: false }
-    for (const step of await withLists(path, following, signal)) reader.take(step)
+    for (const step of await withLists(path, following, recent, signal)) reader.take(step)
   }
 }
 

@@ -70,9 +70,9 @@ export class Watched {
     return this.#lost?.from ?? 0
   }
 
-  /** It is here now, and the app hears of it. `before`: where it was. */
-  change(now: Sighting, how: Change['how'], before: Pick<Sighting, 'value'> = this.#seen): void {
-    this.#changes.push({ value: now.value, before: before.value, epoch: now.manifest.epoch, how })
+  /** It is here now, and the app hears of it. */
+  change(now: Sighting, how: Change['how']): void {
+    this.#changes.push({ value: now.value, before: this.#seen.value, epoch: now.manifest.epoch, how })
     this.#seen = now
     this.#found = undefined
     this.#lost = undefined

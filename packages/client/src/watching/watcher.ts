@@ -27,6 +27,7 @@ import { infoOf } from '../servers/info.js'
 import type { Agreed } from '../servers/manifests.js'
 import type { Servers } from '../servers/parties.js'
 import type { Saved } from '../servers/path.js'
+import type { RecentLists } from '../servers/recent-lists.js'
 import type { Signing } from '../servers/signatures.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { Lag, type Looking } from '../servers/target.js'
@@ -49,6 +50,7 @@ export interface WatcherParts {
   readonly servers: Servers
   readonly signing: Signing | undefined
   readonly stats: StatsKeeper
+  readonly lists: RecentLists
   /** how many servers have to agree */
   readonly atLeast: number
   /** whether servers' events are listened to */
@@ -80,6 +82,7 @@ export class KeyWatcher implements Watcher {
     const { servers, environment, stats, atLeast } = parts
     this.#parts = parts
     this.#session = session
+    parts.lists.share()
     this.#links = linksOf(servers, environment, stats.standing, stats.offline)
     this.#silence = new Silence(this.#links, atLeast, environment.clock)
     const watcher = this
@@ -147,7 +150,7 @@ export class KeyWatcher implements Watcher {
   }
 
   async sync(signal: AbortSignal): Promise<void> {
-    await abortable(this.#follow({ patient: true }), signal)
+    await abortable(this.#follow({ patient: true }), signal).catch(() => {}) // called off
   }
 
   async close(): Promise<void> {
@@ -186,9 +189,10 @@ export class KeyWatcher implements Watcher {
     const now = sightingOf(base, this.hashOf(base), place!)
     const mark = since === undefined ? undefined : readMark(since, print, manifest.recordBytes)
     const isOfThis = mark !== undefined && equalBytes(mark.manifest.databaseId, manifest.databaseId)
-    const own = new Watched(key, print, isOfThis ? markedBy(mark, manifest) : now, app)
+    const nothing = { ...now, value: undefined }
+    const own = new Watched(key, print, isOfThis ? markedBy(mark, manifest) : since === undefined ? now : nothing, app)
     if (isOfThis) own.answer(now)
-    else if (since !== undefined) own.change(now, 'gap', { value: undefined })
+    else if (since !== undefined) own.change(now, 'gap')
     // A key that nobody listens to makes room.
     const at = this.#keys.length < WATCHED_KEYS ? this.#keys.length : this.#keys.findIndex(isUnheard)
     this.#keys[at] = own
@@ -273,7 +277,7 @@ export class KeyWatcher implements Watcher {
 
   /** Follows these servers as far as their lists lead. Undefined: they fail, or withhold something; the next line tries again. */
   async #followAt(links: Links, asked: How): Promise<Outcome | undefined> {
-    const { environment, signing, stats, atLeast } = this.#parts
+    const { environment, signing, stats, atLeast, lists } = this.#parts
     const { connection, pause } = environment
     const following = { core: this.#core!, links, signing, stats, pause, lag: new Lag(() => {}) }
     const onReplies: Looking['onReplies'] = replies => {
@@ -292,7 +296,7 @@ export class KeyWatcher implements Watcher {
       arrive: (at: Agreed) => this.#moveTo(at),
     }
     try {
-      return await followLists(reader, following, looking, most, signal)
+      return await followLists(reader, following, looking, lists, most, signal)
     } catch (error) {
       if (error instanceof KeyhushError && !signal.aborted) return undefined
       throw error
