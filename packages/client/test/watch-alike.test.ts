@@ -1,7 +1,7 @@
 // Watched keys (docs/threat-model.md, Watched keys): what servers see is alike, whatever key is watched and whatever becomes of it.
 
 import { describe, expect, test } from 'vitest'
-import { THOROUGH } from '../../../tests/support/thorough.js'
+import { sampled, THOROUGH } from '../../../tests/support/thorough.js'
 import type { Watch } from '../src/index.js'
 import type { Fetch, OpenWithOptions } from '../src/testing.js'
 import { rest } from './support/clock.js'
@@ -31,10 +31,12 @@ interface How {
   readonly push: boolean
   /** what the app does after this epoch */
   readonly after?: ((epoch: number, watches: readonly Watch[]) => void) | undefined
+  /** a wrong client: it looks a key up because that has changed, or keeps a mark only then */
+  readonly wrong?: 'looks up' | 'keeps few marks' | undefined
 }
 
 /** Two visits: all requests, with the time of each, and what both visits told. */
-async function visits(key: string, { options, push, after }: How) {
+async function visits(key: string, { options, push, after, wrong }: How) {
   const directory = new Directory()
   directory.network.push = push
   const seen: string[] = []
@@ -51,8 +53,20 @@ async function visits(key: string, { options, push, after }: How) {
     const wrapped: Fetch = (url, init) => fetch(directory.network, now)(url, init)
     const map = await watching(directory, { ...options, push }, { fetch: wrapped }, seed)
     now = map.clock.now
-    const watches = [await map.watch(key, { since: marks[key] }), await map.watch(KEYS[8]!, { since: marks[KEYS[8]!] })]
-    return { ...map, watches }
+    const begin = (key: string) => map.watch(key, { since: marks[key], ...wrongly(map, key) })
+    return { ...map, watches: [await begin(key), await begin(KEYS[8]!)] }
+  }
+  const wrongly = ({ map, marks, heard }: Awaited<ReturnType<typeof watching>>, key: string) => {
+    if (wrong === undefined) return {}
+    let told = 0
+    const save = (mark: string) => {
+      const hasChanged = heard.length > told
+      told = heard.length
+      if (wrong === 'keeps few marks' && !hasChanged && marks[key] !== undefined) return
+      marks[key] = mark
+      if (wrong === 'looks up' && hasChanged) setImmediate(() => void map.get(key).catch(() => {}))
+    }
+    return { save }
   }
   const first = await visit(1, {})
   for (const [i, changes] of EPOCHS.entries()) {
@@ -61,7 +75,7 @@ async function visits(key: string, { options, push, after }: How) {
     await pass(first.harness, 2_000)
     after?.(i, first.watches)
   }
-  directory.layOutAnew()
+  if (wrong !== 'keeps few marks') directory.layOutAnew() // which is told for all keys
   if (!push) await first.sync()
   await pass(first.harness, 90_000)
   await first.drive(first.map.close())
@@ -84,7 +98,7 @@ const CASES: readonly [string, How][] = MODES.flatMap(([name, options]) =>
   [false, true].map((push): [string, How] => [`${name}${push ? ', told by servers' : ''}`, { options, push }]),
 )
 
-describe.each(CASES)('mode %s', (_, how) => {
+describe.each(sampled(CASES, 2))('mode %s', (_, how) => {
   test('the requests are the same, in the same order and at the same times', async () => {
     const all = new Map<string, string[]>()
     for (const [fate, key] of Object.entries(FATES)) {
@@ -96,6 +110,14 @@ describe.each(CASES)('mode %s', (_, how) => {
     const wanted = all.get('is never there')!
     for (const [fate, seen] of all) expect(seen, fate).toEqual(wanted)
   })
+})
+
+test.each(['looks up', 'keeps few marks'] as const)('a wrong client is caught: one that %s', async wrong => {
+  const [, how] = CASES[0]!
+  const [changed, rested] = await Promise.all(
+    [FATES.changes, FATES['is never there']].map(async key => (await visits(key, { ...how, wrong })).seen),
+  )
+  expect(changed).not.toEqual(rested)
 })
 
 test('a watch that was stopped after it was told of a change is followed, saved and looked up as ever', async () => {

@@ -5,7 +5,7 @@ import { pause } from '../src/platform/environment.js'
 import { rest, until } from './support/clock.js'
 import { failureOf, keyless, openedOn } from './support/harness.js'
 import { A, B, showing } from './support/network.js'
-import { DAY, NOW } from './support/signed.js'
+import { DAY, NOW, publisherKey } from './support/signed.js'
 import { Directory, KEYS, MODES, pass, textOf, watching } from './support/watched.js'
 
 const [KEY, OTHER] = KEYS as [string, string]
@@ -213,6 +213,42 @@ describe('listeners', () => {
     await rest()
     expect(saved).toHaveLength(2)
   })
+})
+
+test('each app hears after it has its watch, also where another was begun at the same moment', async () => {
+  const directory = new Directory()
+  const before = await watching(directory)
+  for (const key of [KEY, OTHER]) await before.watch(key)
+  directory.publish({ [KEY]: 'new', [OTHER]: 'new' })
+  const { map, drive } = await watching(directory, {}, { pause })
+  const order: string[] = []
+  const begun = [KEY, OTHER].map(async key => {
+    await map.watch(key, () => void order.push(`told ${key}`), { since: before.marks[key] })
+    order.push(`begun ${key}`)
+  })
+  await drive(Promise.all(begun))
+  await rest()
+  for (const key of [KEY, OTHER]) {
+    expect(order).toContain(`told ${key}`)
+    expect(order.indexOf(`begun ${key}`)).toBeLessThan(order.indexOf(`told ${key}`))
+  }
+})
+
+test('after close() nothing of the app is called, although another map shares the session', async () => {
+  const directory = new Directory()
+  const { map, harness, drive } = await watching(directory)
+  const saved: string[] = []
+  const heard: unknown[] = []
+  await drive(map.watch(KEY, change => void heard.push(change), { save: mark => void saved.push(mark) }))
+  await rest()
+  const other = await harness.open({ storage: 'memory', push: false, publisherKey })
+  const also: unknown[] = []
+  await drive(other.watch(KEY, change => void also.push(change)))
+  await drive(map.close())
+  directory.publish({ [KEY]: 'new' })
+  await drive(other.sync())
+  await rest()
+  expect([heard, saved.length, also.length]).toEqual([[], 1, 1])
 })
 
 describe('what silence means', () => {

@@ -22,7 +22,6 @@ export const MODES: readonly [string, Partial<OpenWithOptions>][] = [
 export const KEYS = Array.from({ length: 24 }, (_, i) => `key-${i}.example`)
 /** that are there from the start */
 const FIRST = KEYS.slice(0, 20)
-const LONGEST = 12
 
 const shape = { variable: true, partitions: 4 } as const
 
@@ -34,9 +33,10 @@ export class Directory {
   readonly history = new Map<number, ReadonlyMap<string, string>>()
   readonly signs: boolean
 
-  constructor(signs = true, manifest: Partial<Manifest> = {}) {
+  /** `longest`: bytes of a value */
+  constructor(signs = true, manifest: Partial<Manifest> = {}, longest = 12) {
     this.signs = signs
-    const held = new Map(FIRST.map((key, i) => [key, `v${i}`.padEnd(LONGEST, '.')]))
+    const held = new Map(FIRST.map((key, i) => [key, `v${i}`.padEnd(longest, '.')]))
     this.newest = this.#built(held, manifest)
     this.network = sameOnBoth(this.newest)
     this.history.set(1, held)

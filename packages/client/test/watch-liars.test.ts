@@ -1,0 +1,340 @@
+// Watched keys where servers lie, are silent or were put back, and where the publisher does (docs/threat-model.md, Watched keys).
+
+import { encodeManifest, toHex } from '@keyhush/protocol'
+import { describe, expect, test } from 'vitest'
+import { placesAfter } from '../src/lookup/moved.js'
+import { isWellFormed } from '../src/watching/check.js'
+import { rest, until } from './support/clock.js'
+import { core } from './support/harness.js'
+import { FakeLine } from './support/line.js'
+import { A, B, hang, having, ok, on, problem, showing } from './support/network.js'
+import { signatureOf } from './support/signed.js'
+import { Directory, KEYS, pass, textOf, watching } from './support/watched.js'
+
+const [KEY, OTHER] = KEYS as [string, string]
+const V = 'v0..........'
+const NEW = `${V} → new at 2, list`
+
+/** A map whose first epoch is watched, and what comes of the second, which changes the key. */
+async function after(lie: (directory: Directory, first: Directory['newest']) => void, options = {}, push = false) {
+  const directory = new Directory()
+  directory.network.push = push
+  const map = await watching(directory, { mode: 'instant', push, ...options })
+  const own = await map.watch(KEY)
+  const first = directory.newest
+  directory.publish({ [KEY]: 'new' })
+  lie(directory, first)
+  return { ...map, own, first }
+}
+
+const settled = async (map: Awaited<ReturnType<typeof after>>) => {
+  await map.drive(map.map.sync().catch(() => {}))
+  await pass(map.harness, 1_000)
+}
+
+describe('with a publisher’s key one honest server suffices: the other', () => {
+  test.each([A, B])('%s is frozen', async frozen => {
+    const map = await after(({ network }, first) => {
+      network.misbehave[frozen] = having(frozen, network.signatures, first)
+    })
+    await settled(map)
+    expect(map.heard).toEqual([NEW])
+    expect(map.own.checked!.getTime()).toBeLessThan(map.clock.date()) // not both have this epoch
+  })
+
+  test.each([A, B])('%s withholds the list', async server => {
+    const map = await after(({ network }) => {
+      network.misbehave[server] = ({ path }, genuine) =>
+        path.startsWith('/v1/blobs/') ? problem(404, 'not_found') : genuine
+    })
+    await settled(map)
+    expect(map.heard).toEqual([NEW])
+  })
+
+  test.each([A, B])('%s gives another list, or a longer one', async server => {
+    for (const wrong of [new Uint8Array(200), new Uint8Array(1_000_000)]) {
+      const map = await after(({ network }) => {
+        network.misbehave[server] = ({ path }, genuine) => (path.startsWith('/v1/blobs/') ? ok(wrong) : genuine)
+      })
+      await settled(map)
+      expect(map.heard).toEqual([NEW])
+    }
+  })
+
+  test.each([A, B])('%s makes newer epochs up', async server => {
+    const map = await after(({ network }) => {
+      network.misbehave[server] = showing(network, server, info => ({
+        ...info,
+        epochs: [...info.epochs, { generation: 1, epoch: 9, manifest: '77'.repeat(32) }],
+      }))
+    })
+    await settled(map)
+    expect(map.heard).toEqual([NEW])
+  })
+
+  test.each([A, B])('%s is silent', async server => {
+    const map = await after(({ network }) => {
+      network.misbehave[server] = (seen, genuine) => hang('/v1')({ ...seen, path: '/v1' }, genuine)
+    })
+    const syncing = map.map.sync().catch(() => {})
+    await until(map.clock, () => map.heard.length > 0)
+    expect([map.heard, map.clock.now() < 60_000]).toEqual([[NEW], true])
+    await map.drive(syncing)
+  })
+
+  test('what one server alone tells of is told on an open page', async () => {
+    for (const frozen of [A, B]) {
+      const map = await after(
+        ({ network }, first) => {
+          network.misbehave[frozen] = having(frozen, network.signatures, first)
+        },
+        {},
+        true,
+      )
+      await until(map.clock, () => map.heard.length > 0)
+      expect([map.heard, map.clock.now() < 1_000]).toEqual([[NEW], true])
+    }
+  })
+})
+
+describe('nobody invents a change:', () => {
+  test('what is not signed is not told', async () => {
+    const directory = new Directory()
+    const map = await watching(directory, { mode: 'instant' })
+    await map.watch(KEY)
+    directory.publish({ [KEY]: 'false' })
+    directory.network.signatures.length = 1
+    await map.drive(map.map.sync().catch(() => {}))
+    await rest()
+    expect(map.heard).toEqual([])
+  })
+
+  test('without a key, what one server alone shows is not told', async () => {
+    const directory = new Directory(false)
+    const map = await watching(directory, { mode: 'instant' })
+    await map.watch(KEY)
+    directory.publish({ [KEY]: 'false' }, [A])
+    await map.drive(map.map.sync().catch(() => {}))
+    await rest()
+    expect(map.heard).toEqual([])
+  })
+})
+
+describe('the publisher', () => {
+  test.each([0, 1, 2])(
+    'signs two histories: all watches hear of a contradiction, once (%i epochs later)',
+    async later => {
+      const [directory, other] = [new Directory(), new Directory()]
+      const map = await watching(directory, { mode: 'instant' })
+      const own = await map.watch(KEY)
+      await map.watch(OTHER)
+      directory.publish({ [KEYS[5]!]: 'x' })
+      await map.sync()
+      other.publish({ [KEY]: 'false' })
+      for (let i = 0; i < later; i++) other.publish({ [KEYS[6]!]: `${i}` })
+      directory.network.misbehave[B] = async (seen, genuine) => {
+        const { network } = other
+        return seen.path.startsWith('/v1/') && !seen.path.startsWith('/v1/instant')
+          ? await network.fetch(seen.url, seen.init)
+          : genuine
+      }
+      await map.drive(map.map.sync().catch(() => {}))
+      await rest()
+      await map.drive(map.map.sync().catch(() => {}))
+      await rest()
+      const twice = [`${V} → ${V} at 2, contradiction`, 'v1.......... → v1.......... at 2, contradiction']
+      expect(map.heard).toEqual(twice)
+      expect([textOf(own.value), own.epoch]).toEqual([V, 2])
+      directory.publish({ [KEY]: 'new' })
+      await map.drive(map.map.sync().catch(() => {}))
+      await rest()
+      expect(map.heard).toEqual([...twice, `${V} → new at 3, list`]) // the history before is followed
+    },
+  )
+
+  test('signs a list without what its roots have: the next lookup contradicts it', async () => {
+    const directory = new Directory()
+    const map = await watching(directory, { mode: 'instant' })
+    const own = await map.watch(KEY)
+    const honest = directory.newest
+    directory.publish({ [KEYS[7]!]: 'else' })
+    const list = [...directory.newest.blobs].find(
+      ([hash]) => hash === Buffer.from(directory.newest.manifest.updateListHash).toString('hex'),
+    )![1]
+    // The same list, under roots that have another value of the key.
+    const forged = new Directory()
+    forged.publish({ [KEYS[7]!]: 'else', [KEY]: 'false' })
+    const { manifest } = forged.newest
+    const lying = {
+      ...manifest,
+      updateListHash: core.blake3(list),
+      updateListBytes: list.length,
+      previousManifest: core.blake3(honest.manifestBytes),
+    }
+    const blobs = new Map([...forged.newest.blobs, [toHex(lying.updateListHash), list]])
+    const database = { ...forged.newest, blobs, manifest: lying, manifestBytes: encodeManifest(lying) }
+    directory.network.replaceOnBoth(honest)
+    directory.network.signatures.length = 1
+    directory.network.signatures.push(signatureOf(database))
+    directory.network.publishOnBoth(database)
+    await map.sync()
+    expect([map.heard, textOf(own.value), own.epoch]).toEqual([[], V, 2]) // lists alone say nothing
+    expect(textOf(await map.drive(map.map.get(KEY)))).toBe('false')
+    map.clock.pass(50 * 3_600_000) // the day's comparison
+    await map.sync()
+    await pass(map.harness, 90_000)
+    expect(map.heard).toEqual([`${V} → false at 2, contradiction`])
+    const anew = await watching(directory, { mode: 'instant' })
+    await anew.watch(KEY, { since: map.marks[KEY] })
+    await rest()
+    expect(anew.heard).toEqual([])
+  })
+})
+
+describe('a list', () => {
+  const record = (value: number) => Uint8Array.from([...Array(16).fill(7), value, 0])
+  const print = new Uint8Array(16).fill(7)
+  const at = { index: 3, record: record(1) }
+  const absent = { index: undefined, record: new Uint8Array(18) }
+  const KINDS = { add: 1, edit: 2, delete: 3 }
+  const listOf = (...entries: [number, keyof typeof KINDS, Uint8Array][]) =>
+    Uint8Array.from([
+      ...new Uint8Array(40),
+      ...entries.flatMap(([index, kind, delta]) => [index, 0, 0, 0, KINDS[kind], ...delta]),
+    ])
+  const only = (value: number) => Uint8Array.from([...new Uint8Array(16), value, 0])
+
+  test.each([
+    ['edits it', at, listOf([3, 'edit', only(3)]), { index: 3, record: record(2), contradicts: false }],
+    ['edits another', at, listOf([4, 'edit', only(3)]), { ...at, contradicts: false }],
+    ['deletes it', at, listOf([3, 'delete', record(1)]), { ...absent, contradicts: false }],
+    [
+      'moves it',
+      at,
+      listOf([2, 'add', record(9)], [3, 'delete', record(1)]),
+      { index: 2, record: record(9), contradicts: false },
+    ],
+    [
+      'moves it down',
+      at,
+      listOf([3, 'delete', record(1)], [5, 'add', record(9)]),
+      { index: 5, record: record(9), contradicts: false },
+    ],
+    ['adds it', absent, listOf([5, 'add', record(4)]), { index: 5, record: record(4), contradicts: false }],
+    ['deletes another record of it', at, listOf([3, 'delete', record(2)]), { ...absent, contradicts: true }],
+    ['deletes it elsewhere', at, listOf([4, 'delete', record(1)]), { ...absent, contradicts: true }],
+    ['deletes what is not there', absent, listOf([4, 'delete', record(1)]), { ...absent, contradicts: true }],
+    ['edits its fingerprint', at, listOf([3, 'edit', record(1)]), { ...absent, contradicts: true }],
+    ['adds it twice', at, listOf([5, 'add', record(4)]), { index: 5, record: record(4), contradicts: true }],
+  ] as const)('that %s', (_, before, list, expected) => {
+    expect(placesAfter(list, 18, [print], [before])).toEqual([expected])
+  })
+})
+
+describe('a list that is malformed', () => {
+  const directory = new Directory()
+  const { manifest: before } = directory.newest
+  const { manifest: after, blobs } = directory.publish({ [KEYS[20]!]: 'a', [KEY]: 'b', [OTHER]: undefined })
+  const list = blobs.get(toHex(after.updateListHash))!
+  const each = 5 + after.recordBytes
+  const changed = (change: (bytes: Uint8Array) => void) => {
+    const bytes = list.slice()
+    change(bytes)
+    return bytes
+  }
+  const swapped = changed(bytes => {
+    bytes.copyWithin(40, 40 + each, 40 + 2 * each)
+    bytes.set(list.subarray(40, 40 + each), 40 + each)
+  })
+  const CASES: readonly [string, Uint8Array][] = [
+    ...Array.from({ length: 10 }, (_, i): [string, Uint8Array] => [
+      `header, ${4 * i}`,
+      changed(bytes => void bytes[4 * i]!++),
+    ]),
+    ['cut', list.subarray(0, -1)],
+    ['an entry too few', list.subarray(0, -each)],
+    ['longer', Uint8Array.from([...list, 0])],
+    ['out of order', swapped],
+    ['an index twice', changed(bytes => void bytes.copyWithin(40 + each, 40, 44))],
+    ['an index beyond N', changed(bytes => bytes.set([1], 40 + 2 * each + 1))],
+    ['kind 4', changed(bytes => bytes.set([4], 44))],
+    ['kind 0', changed(bytes => bytes.set([0], 44))],
+    ['changes nothing', changed(bytes => void bytes.fill(0, 45, 40 + each))],
+    ['empty', new Uint8Array()],
+  ]
+
+  test('is refused, whatever is wrong', () => {
+    expect(isWellFormed(list, before, after)).toBe(true)
+    expect(isWellFormed(list, undefined, after)).toBe(true)
+    expect(CASES.filter(([, bytes]) => isWellFormed(bytes, before, after)).map(([what]) => what)).toEqual([])
+  })
+
+  test('and signed: keys are looked up, and a gap is told', async () => {
+    for (const [what, bytes] of CASES) {
+      const directory = new Directory()
+      const map = await watching(directory, { mode: 'instant' })
+      const own = await map.watch(KEY)
+      const first = directory.newest
+      directory.publish({ [KEYS[20]!]: 'a', [KEY]: 'b', [OTHER]: undefined })
+      const manifest = { ...directory.newest.manifest, updateListHash: core.blake3(bytes) }
+      if (bytes.length !== manifest.updateListBytes) continue // its manifest would be refused
+      const blobs = new Map([...directory.newest.blobs, [toHex(manifest.updateListHash), bytes]])
+      const database = { ...directory.newest, manifest, blobs, manifestBytes: encodeManifest(manifest) }
+      directory.network.replaceOnBoth(first)
+      directory.network.signatures.length = 1
+      directory.network.signatures.push(signatureOf(database))
+      directory.network.publishOnBoth(database)
+      await map.sync()
+      await pass(map.harness, 70_000)
+      expect([map.heard, textOf(own.value)], what).toEqual([[`${V} → b at 2, gap`], 'b'])
+    }
+  })
+})
+
+test('a server that answers an epoch behind the watch is neither compared nor told', async () => {
+  const directory = new Directory()
+  const map = await watching(directory, { mode: 'instant' })
+  const own = await map.watch(KEY)
+  const first = directory.newest
+  directory.publish({ [KEY]: 'new' })
+  await map.sync()
+  const both = [A, B]
+  for (const server of both) directory.network.misbehave[server] = having(server, directory.network.signatures, first)
+  map.clock.pass(50 * 3_600_000)
+  await map.drive(map.map.sync().catch(() => {}))
+  await pass(map.harness, 90_000)
+  expect([map.heard, textOf(own.value), own.epoch]).toEqual([[NEW], 'new', 2])
+})
+
+test.each([true, false])('more than the bound of lists is not downloaded (metered line: %s)', async isMetered => {
+  const directory = new Directory(true, {}, 60_000)
+  const connection = new FakeLine()
+  connection.isMetered = isMetered
+  const map = await watching(directory, { mode: 'instant' }, { connection })
+  const own = await map.watch(KEY)
+  directory.publish(Object.fromEntries(KEYS.slice(0, 20).map(key => [key, 'new'.padEnd(60_000, '.')])))
+  const seen = directory.network.seen.length
+  await map.sync()
+  await pass(map.harness, 70_000)
+  const lists = directory.network.seen.slice(seen).filter(({ path }) => path.startsWith('/v1/blobs/'))
+  expect([lists.length, map.heard.map(line => line.slice(-3))]).toEqual(isMetered ? [0, ['gap']] : [1, ['ist']])
+  expect(textOf(own.value)).toContain('new')
+})
+
+test('garbage in place of a manifest, a chain or a list harms nothing', async () => {
+  for (const path of ['/v1/info', '/v1/manifest?generation=1&epoch=3', '/v1/manifests?since=1']) {
+    const directory = new Directory()
+    const map = await watching(directory, { mode: 'instant' })
+    await map.watch(KEY)
+    directory.publish({ [KEY]: 'one' })
+    directory.publish({ [KEY]: 'two' })
+    directory.network.both(on(path, () => ok(new Uint8Array(500).fill(9))))
+    await map.drive(map.map.sync().catch(() => {}))
+    await rest()
+    const all = [`${V} → one at 2, list`, 'one → two at 3, list']
+    expect(all.slice(0, map.heard.length), path).toEqual(map.heard)
+    directory.network.both(undefined)
+    await map.sync()
+    expect(map.heard, path).toEqual(all)
+  }
+})
