@@ -221,6 +221,10 @@ test('each app hears after it has its watch, also where another was begun at the
   for (const key of [KEY, OTHER]) await before.watch(key)
   directory.publish({ [KEY]: 'new', [OTHER]: 'new' })
   const { map, drive } = await watching(directory, {}, { pause })
+  directory.network.both(async (_, genuine) => {
+    for (let i = 0; i < 5; i++) await pause()
+    return genuine
+  })
   const order: string[] = []
   const begun = [KEY, OTHER].map(async key => {
     await map.watch(key, () => void order.push(`told ${key}`), { since: before.marks[key] })
