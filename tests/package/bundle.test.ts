@@ -71,8 +71,8 @@ const INSTANT_SIZES: Record<string, RegExp> = {
   [SDK]: / (\d+) kB of brotli with/,
 }
 test.each([
-  ['/instant', `export { open } from '@keyhush/client/instant'`, 68_200, INSTANT_SIZES],
-  ['/react/instant', `export * from '@keyhush/client/react/instant'`, 69_800, { [SDK]: /ships (\d+) kB/ }],
+  ['/instant', `export { open } from '@keyhush/client/instant'`, 68_400, INSTANT_SIZES],
+  ['/react/instant', `export * from '@keyhush/client/react/instant'`, 69_900, { [SDK]: /ships (\d+) kB/ }],
 ])(
   'an app of %s is three files, within its budget; more where the platform has no WebAssembly, checks no signatures, or watches keys',
   async (entry, contents, most, documents) => {
