@@ -1,4 +1,4 @@
-// Finds nginx, Caddy and PostgreSQL 15 for tests. For the first two it tries in this order: an environment variable, the system's own,
+// Finds nginx, Caddy, PostgreSQL 15 and `litewitness` for tests. For the first two it tries in this order: an environment variable, the system's own,
 // Debian's package unpacked into .tools/debian. `node tools/programs.mjs` prints what it finds.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -74,7 +74,24 @@ export async function findOldestPostgres() {
   return works() ? folder : undefined
 }
 
+/**
+ * The programs of tests/interop/witnesses and `litewitness`, compiled at the versions that its go.mod and go.sum pin. undefined: there is no Go
+ * on this machine, or its modules cannot be had.
+ */
+export async function findWitnesses() {
+  if (ask('go', ['version']) === undefined) return undefined
+  const [cwd, out] = [join(root, 'tests', 'interop', 'witnesses'), join(root, '.tools', 'witnesses')]
+  mkdirSync(out, { recursive: true })
+  const packages = { witnesses: '.', litewitness: 'filippo.io/torchwood/cmd/litewitness' }
+  for (const [name, path] of Object.entries(packages)) {
+    const options = { cwd, env: { CGO_ENABLED: '0', GOFLAGS: '-mod=readonly' }, mayFail: true }
+    if ((await run('go', ['build', '-o', join(out, name), path], options)).code !== 0) return undefined
+  }
+  return { witnesses: join(out, 'witnesses'), litewitness: join(out, 'litewitness') }
+}
+
 if (process.argv[1] === import.meta.filename) {
   for (const name of Object.keys(programs)) console.log(`${name}: ${(await findProgram(name)) ?? 'not found'}`)
+  console.log(`litewitness: ${(await findWitnesses())?.litewitness ?? 'not found'}`)
   console.log(`PostgreSQL 15: ${(await findOldestPostgres()) ?? 'not found'}`)
 }

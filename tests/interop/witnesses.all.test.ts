@@ -1,0 +1,128 @@
+// A log of ours and C2SP's own programs: two `litewitness` sign it, and its implementation in Go accepts proofs and tiles, and refuses what
+// we refuse.
+
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { toHex } from '@keyhush/protocol'
+import { encodeNoteKey, logEntry, noteKey, WITNESS_KEY } from '@keyhush/protocol/log'
+import { PublisherLog } from '@keyhush/server'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freePort } from '../../server/test/helpers.js'
+import { findWitnesses } from '../../tools/programs.mjs'
+import { needs } from '../support/needs.js'
+
+const programs = await findWitnesses()
+const run = promisify(execFile)
+const databaseId = new Uint8Array(16).fill(0xcd)
+const loggedAt = (epoch: number, of = 0) => ({ databaseId, epoch, manifestHash: new Uint8Array(32).fill(epoch + of) })
+
+describe('witnesses of C2SP', needs(programs !== undefined, 'Go, and its modules'), () => {
+  let dir: string
+  let line: string
+  const path = (name: string) => join(dir, name)
+  const processes: ChildProcess[] = []
+  const names = ['a', 'b']
+
+  /** Resolves to the first line that matches, of either stream. */
+  function started(program: string, args: readonly string[], shows: RegExp): Promise<string> {
+    const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+    processes.push(child)
+    return new Promise((resolve, reject) => {
+      let text = ''
+      const take = (chunk: Buffer) => {
+        text += chunk
+        const [found] = shows.exec(text) ?? []
+        if (found !== undefined) resolve(found)
+      }
+      child.stdout.on('data', take)
+      child.stderr.on('data', take)
+      child.on('exit', () => reject(new Error(text)))
+    })
+  }
+
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'keyhush-'))
+    line = await PublisherLog.create(path('log'), 'example.com/keys', databaseId)
+    let policy = `${line}\n`
+    for (const [i, name] of names.entries()) {
+      await mkdir(path(name))
+      const seed = new Uint8Array(32).fill(i + 1)
+      const [socket, database] = [path(`${name}/s`), path(`${name}/db`)]
+      const key = await started(programs!.witnesses, ['agent', socket, toHex(seed)], /SHA256:\S+/)
+      const address = `127.0.0.1:${await freePort()}`
+      const flags = { name: `${name}.example/w`, db: database, 'ssh-agent': socket, listen: address, key }
+      const args = Object.entries(flags).map(([flag, value]) => `-${flag}=${value}`)
+      await started(programs!.litewitness, args, /listening/)
+      await run(programs!.witnesses, ['add-log', database, line.slice('log '.length)])
+      const vkey = encodeNoteKey(noteKey(flags.name, WITNESS_KEY, ed25519.getPublicKey(seed)))
+      policy += `witness ${name} ${vkey} http://${address}\n`
+    }
+    await writeFile(path('log/policy'), `${policy}group both all a b\nquorum both\n`)
+  })
+  afterAll(async () => {
+    const over = processes.map(child => new Promise(resolve => child.once('exit', resolve)))
+    for (const child of processes) child.kill()
+    await Promise.all(over)
+    await rm(dir, { recursive: true })
+  })
+
+  /** Adds an epoch and resolves to its proof. */
+  async function proved(folder: string, epoch: number, of = 0): Promise<string> {
+    const log = await PublisherLog.open(path(folder))
+    try {
+      await log.ask()
+      await log.append(loggedAt(epoch, of))
+      await log.ask()
+      return log.proof()
+    } finally {
+      log.close()
+    }
+  }
+  const accepts = async (proof: string, epoch: number, of = 0) => {
+    await writeFile(path('proof'), proof)
+    const entry = toHex(logEntry(loggedAt(epoch, of)))
+    return await run(programs!.witnesses, ['proof', path('log/policy'), entry, path('proof')]).then(
+      () => true,
+      () => false,
+    )
+  }
+
+  test('both sign each epoch; proofs and tiles are accepted, and of another manifest, epoch or quorum refused', async () => {
+    for (const epoch of [3, 4, 5, 6, 7, 8]) {
+      const proof = await proved('log', epoch)
+      expect([epoch, await accepts(proof, epoch)]).toEqual([epoch, true])
+      expect(await accepts(proof, epoch, 1)).toBe(false)
+      expect(await accepts(proof, epoch - 1)).toBe(false)
+      expect(await accepts(proof.replace(/— b\.example.*\n/, ''), epoch)).toBe(false)
+      expect(await accepts(proof.replace(/(?<=\nindex )\d+/, '0'), epoch)).toBe(false)
+    }
+    const { stdout } = await run(programs!.witnesses, ['tiles', path('log/policy'), path('log/public')])
+    const entries = [3, 4, 5, 6, 7, 8].map(epoch => toHex(logEntry(loggedAt(epoch))))
+    expect(stdout).toBe(['', '', ...entries, ''].join('\n'))
+  })
+
+  test('neither signs a fork, nor a log that has gone back', async () => {
+    await cp(path('log'), path('fork'), { recursive: true })
+    await proved('log', 9)
+    await expect(proved('fork', 9, 1)).rejects.toThrow('it has seen 9 entries, and this log has 8')
+    // One that asks nobody first, and signs all the same.
+    const fork = await PublisherLog.open(path('fork'))
+    await fork.append(loggedAt(9, 1))
+    await expect(fork.ask()).rejects.toThrow('it has seen another log')
+    fork.close()
+  })
+
+  test('tiles of many entries', async () => {
+    const log = await PublisherLog.open(path('log'))
+    await log.append(loggedAt(600))
+    await log.append(loggedAt(601))
+    log.close()
+    expect(await accepts(await proved('log', 602), 602)).toBe(true)
+    const { stdout } = await run(programs!.witnesses, ['tiles', path('log/policy'), path('log/public')])
+    expect(stdout.split('\n').filter(entry => entry !== '')).toHaveLength(10)
+  })
+})
