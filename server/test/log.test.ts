@@ -3,7 +3,7 @@
 import { cp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { open } from '@keyhush/client'
-import { fromHex, parseInfo } from '@keyhush/protocol'
+import { fromHex, parseInfo, toHex } from '@keyhush/protocol'
 import {
   checkLogProof,
   leafHash,
@@ -15,8 +15,9 @@ import {
 } from '@keyhush/protocol/log'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { filesIn, startStaticHost } from '../../tests/support/static-host.js'
+import { sampled } from '../../tests/support/thorough.js'
 import { verifies } from '../dist/base/ed25519.js'
-import { createKeyFile, PublisherLog } from '../dist/index.js'
+import { createKeyFile, PublishError, PublisherLog, PublisherRecord, publish, readKeyFile } from '../dist/index.js'
 import { Tiles } from '../dist/publisher/tiles.js'
 import { startWitness, type TestWitness } from '../dist/testing/servers.js'
 import { expectRefused, keyhush } from './command.js'
@@ -341,5 +342,50 @@ test('tiles of many entries are what the tree has, whatever was added at once; a
     await tiles.append(leaves, [new Uint8Array(7)]) // and the process ends before the checkpoint
     leaves = await tiles.append(leaves, entries.slice(leaves.length, leaves.length + count))
     expect(await tiles.leaves(leaves.length)).toEqual(entries.slice(0, leaves.length).map(leafHash))
+  }
+})
+
+// Requests to servers and witnesses, in their order: before each, and after it without its reply.
+test('a run that ends at any request is completed by the next, and no two entries of one epoch are ever signed', async () => {
+  const { path, publicKey, base, servers, policy } = await rig()
+  const key = await readKeyFile(path('key'))
+  const record = await PublisherRecord.open(path('record'))
+  const run = async (value: string, ends = Number.POSITIVE_INFINITY, replies = true) => {
+    let requests = 0
+    const fetch: typeof globalThis.fetch = async (url, init) => {
+      const isLast = ++requests >= ends
+      if (isLast && replies) throw new Error('over')
+      const reply = await globalThis.fetch(url, init)
+      if (isLast) throw new Error('over')
+      return reply
+    }
+    const log = await PublisherLog.open(path('log'))
+    const operations = Buffer.from(`${JSON.stringify(edit(value)[0])}\n`)
+    const options = { key, record, log, fetch, operations, trustBase: base, again: true }
+    try {
+      await publish({ ...options, servers: servers.map(({ url }) => url) })
+      return requests
+    } catch (error) {
+      if (!(error instanceof PublishError)) throw error
+      return undefined
+    } finally {
+      log.close()
+    }
+  }
+  const wholeRun = (await run('calm'))!
+  const { log: origin } = parsePolicy(policy)
+  for (const [i, ends] of sampled(Array.from({ length: wholeRun }, (_, i) => i + 1)).entries()) {
+    const seen = `request ${ends}`
+    await run(`${ends}`, ends, i % 2 === 0)
+    expect([seen, await run(`after ${ends}`)]).toEqual([seen, expect.any(Number)])
+    const epochs = servers.map(({ updatable }) => updatable.newest.manifest.epoch)
+    expect([seen, new Set(epochs).size]).toEqual([seen, 1])
+    expect([seen, witnesses.map(witness => witness.seen(origin.name))]).toEqual([seen, Array(3).fill(epochs[0])])
+    for (const { updatable } of servers) {
+      const { signed, newest } = updatable
+      const ofNewest = signed.list().filter(({ epoch }) => epoch === newest.manifest.epoch)
+      expect([seen, ofNewest.map(({ publicKey }) => publicKey)]).toEqual([seen, [toHex(publicKey)]])
+      expect([seen, ofNewest[0]!.proof]).toEqual([seen, expect.any(String)])
+    }
   }
 })
