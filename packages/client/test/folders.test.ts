@@ -120,33 +120,79 @@ describe('where nobody tells of new epochs', () => {
     await check(3)
   })
 
-  test('of several tabs, one asks', async () => {
-    const host = new Host(at(3))
-    const tails = new Map<string, Promise<void>>()
-    const listeners = new Set<(name: string, message: unknown) => void>()
-    const tabs: Environment['tabs'] = {
-      elect(name, task, signal) {
-        const turn = (tails.get(name) ?? Promise.resolve()).then(() => task(signal))
-        tails.set(name, turn)
-        return turn
-      },
-      subscribe(name, listener) {
-        const hear = (to: string, message: unknown) => void (to === name && listener(message))
-        listeners.add(hear)
-        return () => void listeners.delete(hear)
-      },
-      notify: (name, message) => void [...listeners].map(hear => hear(name, message)),
+  /** Tabs of one origin: one of them is visible, and leads. */
+  class Tabs {
+    readonly #listeners = new Set<(name: string, message: unknown) => void>()
+    readonly #turned = new Set<() => void>()
+    #visible = 0
+
+    show(tab: number): void {
+      this.#visible = tab
+      for (const turn of this.#turned) turn()
     }
-    const one = await opened(host, {}, { tabs })
-    const two = await opened(host, {}, { tabs, clock: one.clock })
-    const before = host.network.seen.length
-    await one.pass(60 * MINUTES)
-    expect(host.asked(before)).toHaveLength(12)
-    host.files = at(4)
-    await one.pass(5 * MINUTES)
-    expect([one.map.epoch, two.map.epoch]).toEqual([4, 4])
-    await one.drive(one.map.close())
-  })
+
+    of(tab: number): Environment['tabs'] {
+      return {
+        elect: async (_name, task, signal) => {
+          while (!signal.aborted) {
+            let turn = () => {}
+            const turned = new Promise<void>(resolve => {
+              turn = resolve
+            })
+            signal.addEventListener('abort', turn)
+            this.#turned.add(turn)
+            if (this.#visible === tab) {
+              const hidden = new AbortController()
+              void turned.then(() => hidden.abort())
+              await task(hidden.signal)
+            }
+            await turned
+            this.#turned.delete(turn)
+          }
+        },
+        subscribe: (name, listener) => {
+          const hear = (to: string, message: unknown) => void (to === name && listener(message))
+          this.#listeners.add(hear)
+          return () => void this.#listeners.delete(hear)
+        },
+        notify: (name, message) => void [...this.#listeners].map(hear => hear(name, message)),
+      }
+    }
+  }
+
+  test.each(['memory', 'preferred'] as const)(
+    'of several tabs, one asks, whichever is visible; storage: %s',
+    async storage => {
+      const host = new Host(at(3))
+      const tabs = new Tabs()
+      const world = new World({ network: host.network, database: EPOCHS[3]!, audited: false })
+      const lives = [0, 1, 2].map(tab => world.life({ tabs: tabs.of(tab) }))
+      const pass = async (ms: number) => {
+        await world.drive(world.clock.wait(ms))
+        await rest()
+      }
+      const maps = []
+      for (const [tab, life] of lives.entries()) {
+        tabs.show(tab)
+        maps.push(await life.open({ ...ONE, storage }))
+        await pass(MINUTES)
+      }
+      await pass(10 * MINUTES)
+      const before = host.network.seen.length
+      for (let minute = 0; minute < 60; minute++) {
+        tabs.show(minute % 3)
+        await pass(MINUTES)
+      }
+      expect(host.asked(before)).toEqual(Array(12).fill('/v1/events'))
+      host.files = at(4)
+      await pass(5 * MINUTES)
+      for (const [tab, map] of maps.entries()) {
+        tabs.show(tab)
+        await pass(0)
+        expect(map.epoch).toBe(4)
+      }
+    },
+  )
 
   test.each([1, 3])('a map follows %i epochs by their lists alone', async count => {
     const host = new Host(at(2))

@@ -472,7 +472,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const harness = new Harness(network, 1, { tabs })
       const map = await harness.open({ push: true, proofs })
       const tell = async (server: string, message: unknown) => {
-        heard.get(`keyhush events ${server}`)!(message)
+        heard.get(`keyhush events ${server}`)!(typeof message === 'string' ? [message, 0] : message)
         await settle()
       }
       const before = network.seen.length
@@ -480,7 +480,18 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         await tell(A, lineOf(living, 900 + line))
         harness.clock.pass(60_000)
       }
-      for (const foreign of [undefined, null, '2', 2, {}]) await tell(B, foreign)
+      for (const foreign of [
+        undefined,
+        null,
+        '2',
+        2,
+        {},
+        [],
+        [lineOf(living, 9)],
+        [lineOf(living, 9), -1],
+        [lineOf(living, 9), 1n],
+      ])
+        await tell(B, foreign)
       expect(network.seen.slice(before).map(({ server }) => server)).toEqual([A])
       living.publish([edit(3, 'three')])
       await tell(A, lineOf(living, 2))

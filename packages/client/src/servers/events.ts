@@ -8,7 +8,7 @@ import { ServerError, UsageError } from '../base/errors.js'
 import type { Tabs } from '../platform/tabs.js'
 import { sleep } from './ask.js'
 import { fromWire } from './manifests.js'
-import { type Link, readStream } from './transport.js'
+import { type Link, type Links, readStream } from './transport.js'
 
 /** Receives what a server announces. `drop` closes the stream, and the next one opens much later. */
 export type Notify = (newest: NewestEvent, drop: () => void) => void
@@ -24,17 +24,18 @@ export async function subscribe(
   signal: AbortSignal,
   read: Read = readLines,
 ): Promise<void> {
-  const name = `keyhush events ${link.server.name}`
+  const name = channelOf(link)
   const { clock } = link.environment
   let reads = false
-  let newest: string | undefined
+  let newest: { readonly line: string; readonly at: number } | undefined
   let deafUntil = Number.NEGATIVE_INFINITY
   const stopHearing = () => {
     if (read === readLines) deafUntil = clock.now() + EVENTS_DROPPED_MS
   }
   const unsubscribe = tabs.subscribe(name, message => {
-    if (reads && message === undefined && newest !== undefined) tabs.notify(name, newest)
-    const heard = reads || clock.now() < deafUntil ? undefined : eventIn(message)
+    if (reads && message === undefined && newest !== undefined)
+      tabs.notify(name, [newest.line, clock.now() - newest.at])
+    const heard = reads || clock.now() < deafUntil ? undefined : heardIn(link, message)
     if (heard !== undefined) notify(heard, stopHearing)
   })
   tabs.notify(name) // asks for the newest line
@@ -43,8 +44,8 @@ export async function subscribe(
       fromWire(link, () => parseEvent(line)),
       drop,
     )
-    newest = line
-    tabs.notify(name, line)
+    newest = { line, at: clock.now() }
+    tabs.notify(name, [line, 0])
   }
   const lead = async (signal: AbortSignal) => {
     reads = true
@@ -55,11 +56,26 @@ export async function subscribe(
   await tabs.elect(name, lead, signal).finally(unsubscribe)
 }
 
-/** The line that another tab has read; undefined if the message is none. */
-function eventIn(message: unknown): NewestEvent | undefined {
-  if (typeof message !== 'string') return undefined
+/** Notes when other tabs ask servers, while this one does not listen itself: it may be hidden. Returns what ends it. */
+export function hearLooks(links: Links, tabs: Tabs): () => void {
+  const ends = links.map(link => tabs.subscribe(channelOf(link), message => void heardIn(link, message)))
+  return () => {
+    for (const end of ends) end()
+  }
+}
+
+function channelOf({ server }: Link): string {
+  return `keyhush events ${server.name}`
+}
+
+/** The line that another tab has read, and how many milliseconds ago, which is noted. Undefined if the message is none. */
+function heardIn({ server, standing, environment }: Link, message: unknown): NewestEvent | undefined {
+  const [line, ago] = Array.isArray(message) ? message : []
+  if (typeof line !== 'string' || typeof ago !== 'number' || !(ago >= 0)) return undefined
   try {
-    return parseEvent(message)
+    const newest = parseEvent(line)
+    standing.noteLook({ server }, environment.clock.now() - ago)
+    return newest
   } catch (error) {
     if (error instanceof WireError) return undefined
     throw error

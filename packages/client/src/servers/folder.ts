@@ -91,8 +91,8 @@ export function isFolderWith({ updates, push }: Info['offers']): boolean {
   return updates && !push
 }
 
-function noteLook({ server, standing, environment }: Link): void {
-  standing.lookedAt.set(server.name, environment.clock.now())
+function noteLook(link: Link): void {
+  link.standing.noteLook(link, link.environment.clock.now())
 }
 
 /** To a server's stream, or to a folder's line, which is asked for now and then. What it is may change. */
@@ -113,11 +113,11 @@ export const listenTo: typeof subscribe = async (link, tabs, notify, signal) => 
   }
 }
 
-/** Reads a folder's line each time that FOLDER_MS have passed since it was asked last, until it is no folder any more. */
+/** Reads a folder's line each time that FOLDER_MS have passed since a tab asked it last, until it is no folder any more. */
 const readLine: Read = async (link, take, signal) => {
   const { clock } = link.environment
   while (isFolder(link) && !signal.aborted) {
-    const left = (link.standing.lookedAt.get(link.server.name) ?? 0) + FOLDER_MS - clock.now()
+    const left = link.standing.lookedAt(link) + FOLDER_MS - clock.now()
     if (left > 0) {
       await sleep(clock, left, signal)
       continue

@@ -14,8 +14,7 @@ export class Standing {
   readonly #late = new Set<string>()
   /** by the server's name, as it said last */
   readonly offers = new Map<string, Info['offers']>()
-  /** when a server was asked last what it shows, by its name; milliseconds of the environment's clock */
-  readonly lookedAt = new Map<string, number>()
+  readonly #lookedAt = new Map<string, number>()
 
   isLate({ server }: OfServer): boolean {
     return this.#late.has(server.name)
@@ -25,6 +24,15 @@ export class Standing {
   note({ server }: OfServer, how: 'in time' | 'late'): void {
     if (how === 'late') this.#late.add(server.name)
     else this.#late.delete(server.name)
+  }
+
+  /** When a server was asked last what it shows, by any tab of which this one hears; milliseconds of the environment's clock. */
+  lookedAt({ server }: OfServer): number {
+    return this.#lookedAt.get(server.name) ?? 0
+  }
+
+  noteLook(link: OfServer, at: number): void {
+    this.#lookedAt.set(link.server.name, Math.max(at, this.lookedAt(link)))
   }
 
   /** In the same order, but for those that were late, which come last. */

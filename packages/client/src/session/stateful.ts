@@ -22,6 +22,7 @@ import type { Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import { sleep } from '../servers/ask.js'
+import { hearLooks } from '../servers/events.js'
 import { listenTo } from '../servers/folder.js'
 import { readManifest } from '../servers/manifests.js'
 import { identityOf } from '../servers/parties.js'
@@ -384,7 +385,11 @@ export class StatefulSession implements Session {
         .take(() => scoped([signal], signal => currentAgain(this.#machine, this.#machine.caller(signal))))
         .catch(() => {})
     const unsubscribe = environment.tabs.subscribe(name, keepInStep)
-    this.#listening = environment.tabs.elect(name, task, signal).finally(unsubscribe)
+    const stopHearing = hearLooks(this.#machine.downloads, environment.tabs)
+    this.#listening = environment.tabs.elect(name, task, signal).finally(() => {
+      unsubscribe()
+      stopHearing()
+    })
   }
 
   /** Where the map is, for following events. */
