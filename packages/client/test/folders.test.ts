@@ -147,6 +147,7 @@ describe('where nobody tells of new epochs', () => {
               await task(hidden.signal)
             }
             await turned
+            signal.removeEventListener('abort', turn)
             this.#turned.delete(turn)
           }
         },
@@ -380,6 +381,29 @@ describe('where nobody tells of new epochs', () => {
     await until(clock, () => map.epoch === 4)
     expect(clock.now() - announced).toBeLessThan(MINUTES)
   })
+
+  test.each(['local', 'full', 'instant'] as const)(
+    'the same URL is a folder later: a map of mode %s asks it every five minutes at most',
+    async mode => {
+      const network = signedOnBoth(...EPOCHS.slice(0, 2))
+      network.push = true
+      const harness = new Harness(network)
+      const map = await harness.open({ ...ONE, servers: [A, B], mode })
+      await rest()
+      expect(network.streams.size).toBe(2)
+      const host = new Host(at(2))
+      network.both(seen => host.reply(seen))
+      for (const stream of network.streams) stream.end()
+      await harness.drive(harness.clock.wait(MINUTES))
+      const before = network.seen.length
+      await harness.drive(harness.clock.wait(60 * MINUTES))
+      const asked = network.seen.slice(before).map(({ path }) => path)
+      expect(asked).toEqual(Array(mode === 'instant' ? 0 : 24).fill('/v1/events'))
+      host.files = at(3)
+      await harness.drive(harness.clock.wait(5 * MINUTES))
+      expect(map.epoch).toBe(mode === 'local' ? 3 : 2)
+    },
+  )
 })
 
 describe('files of different ages', () => {

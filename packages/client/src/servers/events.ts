@@ -7,6 +7,7 @@ import { EVENTS_DROPPED_MS, EVENTS_PAUSE_MS, EVENTS_SILENCE_MS } from '../base/c
 import { ServerError, UsageError } from '../base/errors.js'
 import type { Tabs } from '../platform/tabs.js'
 import { sleep } from './ask.js'
+import { infoOf } from './info.js'
 import { fromWire } from './manifests.js'
 import { type Link, type Links, readStream } from './transport.js'
 
@@ -84,7 +85,7 @@ function heardIn({ server, standing, environment }: Link, message: unknown): New
 
 /**
  * Calls `take` for each line of a server, until `signal` aborts. Opens a stream again after it has ended, and at once when the device
- * is online again: the old stream may be dead without an end. Returns if the server has no stream, because its database never changes.
+ * is online again: the old stream may be dead without an end. Returns if the server has no stream: its database never changes, or it is a folder.
  */
 const readLines: Read = async (link, take, signal) => {
   const decoder = new TextDecoder()
@@ -96,18 +97,22 @@ const readLines: Read = async (link, take, signal) => {
     const takeBytes = (line: Uint8Array) => take(decoder.decode(line), () => dropped.abort())
     const opened = clock.now()
     try {
-      await scoped([signal, dropped.signal, online.signal], signal =>
-        readStream(link, '/v1/events', EVENT_BYTES, EVENTS_SILENCE_MS, takeBytes, signal),
-      ).catch(error => {
+      const hasEnded = await scoped([signal, dropped.signal, online.signal], async signal => {
+        await readStream(link, '/v1/events', EVENT_BYTES, EVENTS_SILENCE_MS, takeBytes, signal)
+        return true
+      }).catch(error => {
         const isCut = signal.aborted || dropped.signal.aborted || online.signal.aborted
         const cannotStream = error instanceof UsageError // the app's fetch()
         if (!isCut && !cannotStream && !(error instanceof ServerError)) throw error
         hasNone = cannotStream || (error instanceof ServerError && error.refusal === 'not_found')
+        return false
       })
       if (hasNone) return
       if (dropped.signal.aborted) await sleep(clock, EVENTS_DROPPED_MS, signal)
       else if (!online.signal.aborted && !signal.aborted) {
         const left = opened + EVENTS_PAUSE_MS - clock.now()
+        if (hasEnded && left > 0) await infoOf(link, signal).catch(() => {}) // a folder has one line
+        if (link.standing.offers.get(link.server.name)?.push === false) return
         if (left > 0) await scoped([signal, online.signal], either => sleep(clock, left, either))
       }
     } finally {

@@ -103,8 +103,9 @@ export const listenTo: typeof subscribe = async (link, tabs, notify, signal) => 
         await askOne([link], { outlasts: true }, signal, (link, signal) => infoOf(link, signal))
         noteLook(link)
       }
-      if (!isFolder(link)) return await subscribe(link, tabs, notify, signal)
-      await subscribe(link, tabs, notify, signal, readLine)
+      const wasFolder = isFolder(link)
+      await subscribe(link, tabs, notify, signal, wasFolder ? readLine : undefined)
+      if (!wasFolder && !isFolder(link)) return
     } catch (error) {
       if (signal.aborted) return
       if (!(error instanceof ServerError)) throw error
