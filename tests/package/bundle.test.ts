@@ -16,7 +16,7 @@ const INSTANT_BYTES = 73_200
 /** of it, before there is a map */
 const AT_ONCE_BYTES = 37_400
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
-const KEEPING_BYTES = 178_200
+const KEEPING_BYTES = 178_700
 
 test('an app that looks up instantly ships at most 73.2 kB of brotli; code for states, signatures and witnesses is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
@@ -72,7 +72,7 @@ const INSTANT_SIZES: Record<string, RegExp> = {
 }
 test.each([
   ['/instant', `export { open } from '@keyhush/client/instant'`, 68_400, INSTANT_SIZES],
-  ['/react/instant', `export * from '@keyhush/client/react/instant'`, 69_900, { [SDK]: /ships (\d+) kB/ }],
+  ['/react/instant', `export * from '@keyhush/client/react/instant'`, 70_000, { [SDK]: /ships (\d+) kB/ }],
 ])(
   'an app of %s is three files, within its budget; more where the platform has no WebAssembly, checks no signatures, or watches keys',
   async (entry, contents, most, documents) => {
@@ -113,10 +113,10 @@ test('what copies need of it beside has at most 9 kB minified, in a file that ap
   expect(sourcesOf(Object.keys(outputs)).filter(source => source.includes('script/local'))).toEqual([])
 })
 
-test('an app with React Native ships at most 59.5 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 59.8 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(59_500)
+  expect(bytes).toBeLessThan(59_800)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
@@ -155,5 +155,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(89_200)
+  expect(bytes).toBeLessThan(89_700)
 })
