@@ -41,7 +41,8 @@ Exit status (without --once, it ends with 0, 1 or 2):
   1  a contradiction; the evidence is in a folder of the store, and a further run says so again
   2  a wrong call, or the store fails
   3  run it again: a server is away, or an epoch is not signed yet
-  4  look: a server is not as it should be, or the newest epoch has expired`
+  4  look: a server is not as it should be, or the newest epoch has expired
+  6  standard output is closed or full`
 
 const program = new Command('keyhush')
   .description('Private lookups: build a dataset from a file, serve it, and publish changes.')
@@ -303,7 +304,7 @@ program
       await (await import('./commands/audit.js')).audit(options)
     } catch (error) {
       if (error instanceof ContradictionError) status.failed = 1
-      if (error instanceof PublishError) status.failed = error.exit === 3 ? 3 : 4
+      if (error instanceof PublishError && error.exit !== 1) status.failed = error.exit
       throw error
     }
   })

@@ -149,7 +149,7 @@ export async function expectContradiction(
     )
     expect(verifies.filter(is => is).length, `a signature of epoch ${epoch}`).toBe(1)
   }
-  expect(signatures.length).toBeGreaterThan(0)
+  expect(signatures.length).toBe(2)
 }
 
 /** The epoch after the dataset's, as a list makes it whatever it says. */

@@ -2,19 +2,23 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cp, readdir, rm } from 'node:fs/promises'
+import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { contentHash, equalBytes, type Manifest } from '@keyhush/protocol'
+import { contentHash, encodeManifest, equalBytes, type Manifest, toHex } from '@keyhush/protocol'
 import { type DatabaseHandle, loadCore } from '@keyhush/wasm'
 import { ed25519 } from '@noble/curves/ed25519.js'
+import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { about, changed } from '../../tests/support/lies.js'
 import type { Lie, Reply } from '../../tests/support/proxy.js'
 import { PUBLISHER, PUBLISHER_KEY } from '../../tests/support/publishing.js'
 import { buildInto, temporaryFolder } from '../../tests/support/servers.js'
+import { filesIn, startStaticHost } from '../../tests/support/static-host.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
+import { thoroughly } from '../../tests/support/thoroughly.js'
 import { emptyDatabase } from '../dist/dataset/view.js'
+import { readKeyFile } from '../dist/index.js'
 import {
   add,
   audited,
@@ -29,7 +33,8 @@ import {
   type World,
   withList,
 } from './audit-world.js'
-import { temporaryDirectory } from './helpers.js'
+import { keyhush, runKeyhush } from './command.js'
+import { pseudoRandom, temporaryDirectory } from './helpers.js'
 import { command, started } from './spawned.js'
 import { batchOn, bodyOf, printOf, servedFrom, signatureOf } from './updatable-helpers.js'
 
@@ -58,6 +63,19 @@ test('every epoch is made anew, also several at once, across generations, and wi
   ])
   expect(linesOf(rest).at(-1)!.manifest).toBe(updatable.newest.manifestHash)
   expect(told(await audit())).toEqual(['7 store'])
+})
+
+test('it begins where the first server is, though another is ahead, and waits for all', async () => {
+  const { audit, servers } = await audited({ begins: false })
+  const [, { updatable: ahead }] = servers
+  for (const n of [1, 2, 3]) {
+    await ahead.publish(batchOn(ahead, [edit(n)]))
+    await ahead.addSignature(signatureOf(ahead))
+  }
+  const outcome = await audit()
+  expect([outcome.code, told(outcome)]).toEqual([3, ['1 export']])
+  for (const n of [1, 2, 3]) await servers[0].updatable.publish(batchOn(servers[0].updatable, [edit(n)]))
+  expect(told(await audit())).toEqual(['1 store', '2 list', '3 list', '4 list'])
 })
 
 test('a line is printed once the epoch is stored, and the same epoch needs no new one', async () => {
@@ -183,11 +201,23 @@ describe('publisher and servers lie together', () => {
     await expectContradiction(world, 'epoch 2: ', /^list-/, /^manifest-1-/, /^manifest-2-/)
   })
 
-  test('an epoch is signed twice: the second manifest is of an epoch that was checked', async () => {
+  test('a list that is shorter than its manifest says', async () => {
+    const world = await audited()
+    await world.publish([edit(1)])
+    const { manifest } = world.updatable.newest
+    const list = await listOf(world)
+    world.lie(inPlace({ ...manifest, updateListBytes: 2 * list.length - 40 }, { list }))
+    await expectContradiction(world, 'expected a list of', /^list-/, /^manifest-1-/, /^manifest-2-/)
+  })
+
+  test.each([
+    ['one server', [1]],
+    ['all servers', [0, 1]],
+  ])('an epoch is signed twice: %s now shows another manifest than the one that was checked', async (_, which) => {
     const world = await audited()
     await world.publish([edit(1)])
     expect((await world.audit()).code).toBe(0)
-    world.lie(inPlace({ ...world.updatable.newest.manifest, expires: 4_000_000_000 }), [1])
+    world.lie(inPlace({ ...world.updatable.newest.manifest, expires: 4_000_000_000 }), which)
     await expectContradiction(world, 'epoch 2: expected one manifest, got', /^manifest-2-/, /^manifest-2-/)
   })
 
@@ -364,6 +394,70 @@ describe('what is no proof against the publisher is said, and following can go o
     expect((await audit()).code).toBe(0)
   })
 
+  test('an epoch that cannot follow, though it is signed', async () => {
+    const { audit, publish, updatable, lie } = await audited()
+    await publish([edit(1)])
+    const { manifest } = updatable.newest
+    lie(inPlace({ ...manifest, maxQueries: manifest.maxQueries - 1 }))
+    const outcome = await audit()
+    expect([outcome.code, outcome.stderr]).toEqual([4, expect.stringContaining('expected an epoch that can follow 1')])
+  })
+
+  test('a signature that verifies, under false names', async () => {
+    const { audit, publish, lie } = await audited()
+    await publish([edit(1)])
+    for (const names of [{ generation: 7 }, { publicKey: '1'.repeat(64) }]) {
+      lie(
+        about('/v1/info', genuine => {
+          const info = JSON.parse(Buffer.from(genuine.body).toString())
+          const signatures = info.signatures.map((each: object) => ({ ...each, ...names }))
+          return { ...genuine, headers: {}, body: Buffer.from(JSON.stringify({ ...info, signatures })) }
+        }),
+      )
+      const outcome = await audit()
+      expect([outcome.code, outcome.stderr]).toEqual([0, ''])
+    }
+  })
+
+  test('more epochs than a server has', async () => {
+    const { audit, lie } = await audited()
+    lie(
+      about('/v1/info', genuine => {
+        const info = JSON.parse(Buffer.from(genuine.body).toString())
+        const body = Buffer.from(JSON.stringify({ ...info, epochs: Array(300).fill(info.epochs[0]) }))
+        return { ...genuine, headers: {}, body }
+      }),
+    )
+    const outcome = await audit()
+    expect([outcome.code, outcome.stderr]).toEqual([4, expect.stringContaining('expected at most 256 epochs')])
+  })
+
+  thoroughly('a chain without an end', async () => {
+    const { audit, updatable, lie } = await audited()
+    const { manifest, manifestHash } = updatable.newest
+    let [epoch, previousManifest] = [1, Buffer.from(manifestHash, 'hex') as Uint8Array]
+    const next = () => {
+      epoch += 1
+      const made = { ...manifest, epoch, previousManifest, updateListBytes: 40, updateListHash: previousManifest }
+      const bytes = encodeManifest(made)
+      previousManifest = blake3(bytes)
+      return bytes
+    }
+    lie(
+      (genuine, { path }) => {
+        if (path.startsWith('/v1/manifests'))
+          return { ...genuine, status: 200, headers: {}, body: Buffer.concat(Array.from({ length: 5000 }, next)) }
+        if (path !== '/v1/info') return genuine
+        const info = JSON.parse(Buffer.from(genuine.body).toString())
+        info.epochs.push({ generation: 1, epoch: 4_000_000_000, manifest: '0'.repeat(64) })
+        return { ...genuine, headers: {}, body: Buffer.from(JSON.stringify(info)) }
+      },
+      [1],
+    )
+    const outcome = await audit()
+    expect([outcome.code, outcome.stderr]).toEqual([3, expect.stringContaining('as far as epoch 4000000000 in time')])
+  })
+
   test('another database', async () => {
     const { audit, proxies } = await audited()
     const folder = await temporaryFolder()
@@ -432,8 +526,8 @@ test('it follows until it is asked to stop, says what is wrong and when that is 
   const args = ['audit', '--servers', urls, '--publisher-key', PUBLISHER_KEY, '--store', world.store, '--every', '1']
   const { child, printed, finished } = started(process.execPath, [command, ...args, '--metrics', '0'])
   const figure = async (name: string) => {
-    const [, port] = /figures at port (\d+)/.exec(printed.stderr)!
-    const reply = await fetch(`http://127.0.0.1:${port}/metrics`)
+    const [, url] = /figures at (\S+)/.exec(printed.stderr)!
+    const reply = await fetch(url!)
     return Number(new RegExp(`^keyhush_${name} (.*)$`, 'm').exec(await reply.text())?.[1])
   }
   const lines = () => told({ code: 0, ...printed })
@@ -450,4 +544,70 @@ test('it follows until it is asked to stop, says what is wrong and when that is 
   await expect.poll(() => figure('audit_epoch')).toBe(3)
   child.kill('SIGTERM')
   expect((await finished).code).toBe(0)
+})
+
+describe('other databases', () => {
+  test('without keys: records are edited, go and come by index, and a new generation keeps them', async () => {
+    const folder = await temporaryFolder()
+    onTestFinished(folder.remove)
+    const from = await buildInto(folder.path, { format: 'bin', content: pseudoRandom(800), recordBytes: 8 })
+    const { publish, audit, updatable } = await audited({ from })
+    await publish([{ op: 'edit', index: 3, value: 'othering' }])
+    await publish([
+      { op: 'delete', index: 4 },
+      { op: 'add', value: 'added to' },
+    ])
+    await publish([{ op: 'generation', headroom: 1000 }])
+    await publish([{ op: 'edit', index: 100, value: 'othering' }])
+    const outcome = await audit()
+    expect([outcome.code, told(outcome)]).toEqual([0, ['1 store', '2 list', '3 list', '4 generation', '5 list']])
+    expect(linesOf(outcome).at(-1)!.manifest).toBe(updatable.newest.manifestHash)
+  })
+
+  thoroughly('with a public hint for one server: another than that of the records is found', async () => {
+    const folder = await temporaryFolder()
+    onTestFinished(folder.remove)
+    const expires = Math.floor(Date.now() / 1000) + 10_000
+    const from = await buildInto(folder.path, { format: 'csv', content: 'key,value\na,b\n', oneServer: true, expires })
+    const world = await audited({ from, begins: false })
+    const false1 = { ...world.updatable.newest.manifest, oneServerHint: new Uint8Array(32).fill(1) }
+    world.lie(inPlace(false1))
+    const first = await world.audit()
+    expect([first.code, first.stderr]).toEqual([
+      4,
+      expect.stringContaining('expected the public hint of these records'),
+    ])
+    world.lie(undefined)
+    expect((await world.audit()).code).toBe(0)
+    await world.publish([{ op: 'edit', key: 'a', value: 'c' }], { expires })
+    expect(told(await world.audit())).toEqual(['1 store', '2 list'])
+    await world.publish([{ op: 'edit', key: 'a', value: 'd' }], { expires })
+    const list = await listOf(world)
+    world.lie(inPlace({ ...world.updatable.newest.manifest, oneServerHint: new Uint8Array(32).fill(1) }, { list }))
+    await expectContradiction(world, 'expected the public hint', /^list-/, /^manifest-2-/, /^manifest-3-/)
+  })
+
+  test('a folder of files', async () => {
+    const path = await temporaryDirectory()
+    const [www, own, key] = ['www', 'own', 'key'].map(name => join(path, name)) as [string, string, string]
+    await runKeyhush('keygen', '--out', key)
+    const { publicKey } = await readKeyFile(key)
+    const publish = async (...args: string[]) => {
+      const to = ['--folder', www, '--store', own, '--key', key, '--valid-days', '7']
+      const hash = toHex(blake3(await readFile(join(dataset, 'manifest.bin'))))
+      await runKeyhush('publish', ...args, ...to, '--dataset', dataset, '--trust-base', hash)
+    }
+    await publish()
+    const host = await startStaticHost(filesIn(www))
+    onTestFinished(host.close)
+    const store = join(path, 'audit')
+    const args = ['audit', '--servers', host.url, '--publisher-key', toHex(publicKey), '--store', store, '--once']
+    expect((await keyhush(...args)).code).toBe(0)
+    for (let n = 0; n < 3; n++) {
+      await writeFile(join(path, 'batch.jsonl'), `${JSON.stringify(edit(n))}\n`)
+      await publish(join(path, 'batch.jsonl'))
+    }
+    const outcome = await keyhush(...args)
+    expect([outcome.code, outcome.stderr, told(outcome).length]).toEqual([0, '', 4])
+  })
 })

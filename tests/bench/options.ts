@@ -11,6 +11,7 @@ export const PARTS = [
   'one-server',
   'living',
   'nights',
+  'watch',
   'visits',
   'phones',
   'papers',

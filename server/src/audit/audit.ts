@@ -9,9 +9,10 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { checkFollows, decodeManifest, encodeManifest, type SignatureInfo, toHex, WireError } from '@keyhush/protocol'
 import { type Core, loadCore } from '@keyhush/wasm'
-import { type ContradictionError, PublishError, type PublishExit } from '../base/errors.js'
+import { type ContradictionError, DatasetError, PublishError, type PublishExit } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import type { Epoch } from '../database/epochs.js'
+import { isHinted } from '../database/one-server.js'
 import { MisfitError } from '../database/taking.js'
 import { UpdatableDatabase } from '../database/updatable.js'
 import { loadDataset } from '../dataset/load.js'
@@ -56,11 +57,11 @@ export interface Checked {
   readonly milliseconds: number
 }
 
-/** Epochs, and signatures by the key, of `/v1/info` that are looked at: a folder has as many. */
-const MOST_EPOCHS = 64
+/** Epochs, and signatures, that a server may list. A folder has signatures of 64 epochs, by each key. */
+const MOST_LISTED = 256
 /** Manifests of one server that are in memory at a time. */
 const MOST_CHAIN_BYTES = 64 * 1024 * 1024
-/** Disputed epochs whose other manifests are asked for. */
+/** Disputed epochs whose other manifests are asked for, or that are told. */
 const MOST_DISPUTED = 4
 /** What a server shows has to come in this time, and one more request. */
 const LOOK_MILLISECONDS = 120_000
@@ -133,14 +134,27 @@ export class Audit {
    * expired. All that could be checked was
    */
   async look(): Promise<void> {
-    const head = await this.#head()
-    const { claims, faults } = await this.#ask(head)
-    faults.push(...(await this.#disputes(claims)))
+    const faults: PublishError[] = []
+    await this.#look(faults).catch((error: unknown) => {
+      if (!(error instanceof PublishError)) throw error
+      faults.push(error)
+    })
     this.#faults = faults.length
+    if (faults.length === 0) {
+      this.#agreed = this.#now()
+      return
+    }
+    const exit = faults.every(fault => fault.exit === 3) ? 3 : 4
+    throw new PublishError(faults.map(({ message }) => message).join('\n'), exit)
+  }
+
+  async #look(faults: PublishError[]): Promise<void> {
+    const head = await this.#head()
+    const claims = await this.#ask(head, faults)
+    await this.#settle(claims, faults)
     if (this.checked === undefined) {
-      const [claim, ...others] = claims.of(head.manifest.epoch)
-      if (claim!.servers.size < this.#servers.length || others.length > 0)
-        throw worstOf([...faults, notYet(head.manifest.epoch)])
+      const { servers } = claims.add(head.manifest.epoch, this.#hash(head.bytes))
+      if (servers.size < this.#servers.length) throw notYet(head.manifest.epoch)
       await this.#create()
     }
     await this.#keepSignature(claims)
@@ -150,14 +164,9 @@ export class Audit {
     }
     const { epoch, expires } = this.checked!.manifest
     if (this.shown > epoch) faults.push(notYet(this.shown))
-    if (expires !== 0 && expires <= this.#now()) {
-      const at = new Date(expires * 1000).toISOString()
-      faults.push(
-        new PublishError(`epoch ${epoch}: expected one that has not expired, got ${at}; ask the publisher`, 4),
-      )
-    }
-    if (faults.length > 0) throw worstOf(faults)
-    this.#agreed = this.#now()
+    if (expires === 0 || expires > this.#now()) return
+    const at = new Date(expires * 1000).toISOString()
+    faults.push(new PublishError(`epoch ${epoch}: expected one that has not expired, got ${at}; ask the publisher`, 4))
   }
 
   async close(): Promise<void> {
@@ -169,7 +178,6 @@ export class Audit {
     const { storage, onProgress } = this.#options
     const options = { oneServer: false, lingerHours: 0, now: this.#now, onProgress }
     this.#updatable = await UpdatableDatabase.open(storage, options)
-    if (how === 'export') await this.#updatable.checkHint()
     this.#tell(how, 0, since)
   }
 
@@ -187,11 +195,24 @@ export class Audit {
     return this.#exported
   }
 
+  /** Begins the store. Of the list that led to its epoch nothing can be known. */
   async #create(): Promise<void> {
     const since = performance.now()
-    const dataset = await loadDataset(join(this.#download, DATASET), this.#options.onProgress)
-    await UpdatableDatabase.create(this.#options.storage, dataset)
-    dataset.close()
+    const { storage, onProgress } = this.#options
+    const dataset = await loadDataset(join(this.#download, DATASET), onProgress).catch((error: Error) => {
+      throw error instanceof DatasetError ? new PublishError(error.message, 4) : error
+    })
+    try {
+      const { epoch } = dataset.manifest
+      if (!(await isHinted(dataset.manifest, dataset)))
+        throw new PublishError(
+          `epoch ${epoch}: expected the public hint of these records, got another; ask the publisher`,
+          4,
+        )
+      await UpdatableDatabase.create(storage, dataset)
+    } finally {
+      dataset.close()
+    }
     await this.#open('export', since)
     await rm(this.#download, { recursive: true, force: true })
   }
@@ -200,40 +221,44 @@ export class Audit {
     return join(this.#options.folder, DOWNLOAD)
   }
 
-  async #ask(head: KnownManifest) {
+  /** Asks all servers. What is wrong with one is added to `faults`. */
+  async #ask(head: KnownManifest, faults: PublishError[]): Promise<Claims> {
     const claims = new Claims()
-    const faults: PublishError[] = []
-    const signatures = await Promise.all(
-      this.#servers.map(async server => {
-        try {
-          return await this.#askOne(server, head, claims)
-        } catch (error) {
-          if (!(error instanceof PublishError)) throw error
-          faults.push(error)
-          return []
-        }
-      }),
-    )
+    const signatures: SignatureInfo[] = []
+    const asked = this.#servers.map(server => this.#askOne(server, head, claims, signatures))
+    for (const outcome of await Promise.allSettled(asked)) {
+      if (outcome.status === 'fulfilled') continue
+      if (!(outcome.reason instanceof PublishError)) throw outcome.reason
+      faults.push(outcome.reason)
+    }
     await this.#addOwn(head, claims)
     await this.#fetchDisputed(claims)
-    claims.vouch(signatures.flat(), this.#options.publisherKey)
-    return { claims, faults }
+    claims.vouch(signatures, this.#options.publisherKey)
+    return claims
   }
 
-  /** Notes what a server shows. Resolves to its signatures. */
-  async #askOne(server: PublishedServer, head: KnownManifest, claims: Claims): Promise<readonly SignatureInfo[]> {
+  /** Notes what a server shows, and its signatures. */
+  async #askOne(
+    server: PublishedServer,
+    head: KnownManifest,
+    claims: Claims,
+    signatures: SignatureInfo[],
+  ): Promise<void> {
     const until = performance.now() + LOOK_MILLISECONDS
-    const { database, epochs, signatures } = await server.info()
-    const newest = Math.max(0, ...epochs.map(({ epoch }) => epoch))
-    if (database !== toHex(head.manifest.databaseId))
+    const info = await server.info()
+    if (info.database !== toHex(head.manifest.databaseId))
       throw fault(
         server,
         'expected this database, got another; is the URL right? Another database needs another --store',
       )
-    for (const { epoch, generation, manifest } of epochs.slice(-MOST_EPOCHS)) {
+    if (info.epochs.length > MOST_LISTED || info.signatures.length > MOST_LISTED)
+      throw fault(server, `expected at most ${MOST_LISTED} epochs and signatures, got more; ask its operator`)
+    for (const { epoch, generation, manifest } of info.epochs) {
       if (epoch >= head.manifest.epoch || this.#updatable?.status(epoch) !== undefined)
         claims.add(epoch, manifest, server).generation = generation
     }
+    signatures.push(...info.signatures)
+    const newest = Math.max(0, ...info.epochs.map(({ epoch }) => epoch))
     this.#shown.set(server, newest)
     let [last, bytes] = [head, 0]
     while (last.manifest.epoch < newest) {
@@ -254,8 +279,7 @@ export class Audit {
           3,
         )
     }
-    if (newest >= head.manifest.epoch)
-      return signatures.filter(({ publicKey }) => publicKey === this.#key).slice(-MOST_EPOCHS)
+    if (newest >= head.manifest.epoch) return
     if (this.checked === undefined) throw notYet(head.manifest.epoch)
     throw fault(
       server,
@@ -267,14 +291,13 @@ export class Audit {
   async #addOwn(head: KnownManifest, claims: Claims): Promise<void> {
     const { epoch: newest } = head.manifest
     for (let epoch = Math.min(newest, ...claims.epochs); epoch <= newest; epoch++) {
-      const { generation, manifest } = this.#updatable?.status(epoch) ?? {
-        generation: 0,
-        manifest: this.#hash(head.bytes),
-      }
-      const bytes = epoch === newest ? head.bytes : await this.#updatable!.manifestOf(generation, epoch)
-      const claim = claims.add(epoch, manifest)
+      const status = this.#updatable?.status(epoch)
+      if (status === undefined && epoch < newest) continue
+      const bytes = epoch === newest ? head.bytes : await this.#updatable!.manifestOf(status!.generation, epoch)
+      if (bytes === undefined) continue
+      const claim = claims.add(epoch, this.#hash(bytes))
       claim.isVouched = true
-      claim.known ??= bytes && { manifest: decodeManifest(bytes), bytes }
+      claim.known ??= { manifest: decodeManifest(bytes), bytes }
       const signatures = (await this.#updatable?.signaturesOf(epoch)) ?? []
       claim.signature ??= signatures.find(({ publicKey }) => publicKey === this.#key)
     }
@@ -292,33 +315,33 @@ export class Audit {
     }
   }
 
-  /** Throws ContradictionError if the key vouches for two manifests of an epoch. Resolves to what else is disputed. */
-  async #disputes(claims: Claims): Promise<readonly PublishError[]> {
-    const faults: PublishError[] = []
-    for (const epoch of claims.disputed) {
-      const all = claims.of(epoch)
-      const vouched = all.filter(({ isVouched }) => isVouched)
-      const shown = all.map(({ hash, servers }) => {
+  /** Throws ContradictionError if the key vouches for two manifests of an epoch. What else is disputed is added to `faults`. */
+  async #settle(claims: Claims, faults: PublishError[]): Promise<void> {
+    const said = (epoch: number) => {
+      const shown = claims.of(epoch).map(({ hash, servers }) => {
         const names = [...servers].map(({ name }) => name).join(', ')
         return `${hash} ${names === '' ? '(checked before)' : `at ${names}`}`
       })
-      const said = `epoch ${epoch}: expected one manifest, got ${shown.join(' and ')}`
-      if (vouched.length > 1) {
-        throw await this.#contradiction(
-          `${said}; the key vouches for both`,
-          vouched.map(claim => claims.proofOf(epoch, claim)),
-        )
-      }
-      faults.push(new PublishError(`${said}; the key vouches for one at most: ask the other's operator`, 4))
+      return `epoch ${epoch}: expected one manifest, got ${shown.join(' and ')}`
     }
-    return faults
+    for (const epoch of claims.disputed) {
+      const vouched = claims.of(epoch).filter(({ isVouched }) => isVouched)
+      const proofs = vouched.map(claim => claims.proofOf(epoch, claim))
+      if (vouched.length > 1) throw await this.#contradiction(`${said(epoch)}; the key vouches for both`, proofs)
+    }
+    for (const epoch of claims.disputed.slice(0, MOST_DISPUTED)) {
+      const why = "the key vouches for one at most: ask the other's operator"
+      faults.push(new PublishError(`${said(epoch)}; ${why}`, 4))
+    }
   }
 
   /** The next epoch that all servers show and the key vouches for. */
   #next(claims: Claims): Claim | undefined {
-    const [claim, ...others] = claims.of(this.checked!.manifest.epoch + 1)
-    const isWhole = claim?.isVouched && claim.known !== undefined && claim.servers.size === this.#servers.length
-    return isWhole && others.length === 0 ? claim : undefined
+    return claims
+      .of(this.checked!.manifest.epoch + 1)
+      .find(
+        ({ isVouched, known, servers }) => isVouched && known !== undefined && servers.size === this.#servers.length,
+      )
   }
 
   async #take(claim: Claim, claims: Claims): Promise<void> {
@@ -400,10 +423,4 @@ function notYet(epoch: number): PublishError {
     `epoch ${epoch}: expected it at all servers, signed, got it at some or unsigned; look again`,
     3,
   )
-}
-
-/** One error of all. Its exit is 3 if all servers may be well at the next look, else 4. */
-function worstOf(faults: readonly PublishError[]): PublishError {
-  const exit = faults.every(fault => fault.exit === 3) ? 3 : 4
-  return new PublishError(faults.map(({ message }) => message).join('\n'), exit)
 }

@@ -47,17 +47,19 @@ export class Claims {
     return this.epochs.filter(epoch => this.of(epoch).length > 1)
   }
 
-  /** Finds out which are vouched for. `signatures` are by this key, or claim to be. */
+  /** Finds out which are vouched for. Of `signatures` nothing is believed but what verifies under the key. */
   vouch(signatures: readonly SignatureInfo[], publicKey: Uint8Array): void {
     for (const epoch of [...this.epochs].reverse()) {
       for (const claim of this.of(epoch)) {
         const { known } = claim
         if (known === undefined) continue
-        claim.signature ??= signatures.find(
-          each => each.epoch === epoch && verifies(fromHex(each.signature), signedBytes(known.bytes), publicKey),
-        )
+        const { generation, previousManifest } = known.manifest
+        const signs = ({ signature }: SignatureInfo) =>
+          verifies(fromHex(signature), signedBytes(known.bytes), publicKey)
+        const found = signatures.find(each => each.epoch === epoch && signs(each))
+        if (found !== undefined) claim.signature ??= { ...found, generation, publicKey: toHex(publicKey) }
         if (claim.signature !== undefined) claim.isVouched = true
-        if (claim.isVouched && epoch > 1) this.add(epoch - 1, toHex(known.manifest.previousManifest)).isVouched = true
+        if (claim.isVouched && epoch > 1) this.add(epoch - 1, toHex(previousManifest)).isVouched = true
       }
     }
   }

@@ -1,6 +1,5 @@
 // `keyhush audit`: makes every epoch of a database anew. stdout gets a line of JSON for each; what is wrong goes to stderr.
 
-import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { MAX_SERVERS } from '@keyhush/protocol'
 import { Audit, type Checked } from '../audit/audit.js'
@@ -9,6 +8,7 @@ import { Metrics } from '../http/metrics.js'
 import { Readiness } from '../http/readiness.js'
 import { readPublicKey } from '../publisher/files.js'
 import { openStorage, storageKind } from '../storage/kinds.js'
+import { addressOf } from './listening.js'
 import { withProgress } from './progress.js'
 import { onceFree } from './store.js'
 
@@ -24,10 +24,10 @@ export interface AuditArguments {
 
 /** Without `once` it goes on until SIGTERM or SIGINT. Throws ContradictionError; with `once` PublishError, unless all is right. */
 export async function audit({ servers, store, once, every, metrics, publisherKey }: AuditArguments): Promise<void> {
-  if (new Set(servers).size < servers.length || servers.length > MAX_SERVERS) {
-    throw new BuildError(
-      `--servers: expected up to ${MAX_SERVERS} different URLs, got ${servers.join(',')}; see --help`,
-    )
+  const origins = new Set(servers.map(url => (URL.canParse(url) ? new URL(url).origin : 'null')))
+  if (origins.size < servers.length || origins.has('null') || servers.length > MAX_SERVERS) {
+    const expected = `the URLs of up to ${MAX_SERVERS} servers, each of an origin of its own`
+    throw new BuildError(`--servers: expected ${expected}, got ${servers.join(',')}; see --help`)
   }
   if (storageKind(store).isShared)
     throw new BuildError(
@@ -45,8 +45,7 @@ export async function audit({ servers, store, once, every, metrics, publisherKey
   const figures = metrics && (await figuresOf(auditing, () => problem))
   try {
     await figures?.listen(metrics)
-    const { port } = (figures?.server.address() ?? {}) as AddressInfo
-    if (figures !== undefined) process.stderr.write(`keyhush: figures at port ${port}/metrics\n`)
+    if (figures !== undefined) process.stderr.write(`keyhush: figures at ${addressOf(figures)}/metrics\n`)
     for (;;) {
       const before: string | undefined = problem
       problem = await problemOf(auditing.look(), once)

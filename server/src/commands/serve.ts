@@ -1,7 +1,6 @@
 // `keyhush serve`: load, listen, and stop in good order. stdout gets one line, the address; the log goes to stderr.
 
 import { execFile } from 'node:child_process'
-import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasOneServer } from '@keyhush/protocol'
 import closeWithGrace from 'close-with-grace'
@@ -18,6 +17,7 @@ import { preparedBytes } from '../one-server/contents.js'
 import { readPublicKey } from '../publisher/files.js'
 import { isConnection } from '../storage/kinds.js'
 import { silenceCommits } from '../storage/lmdb.js'
+import { addressOf } from './listening.js'
 import { withProgress } from './progress.js'
 import { ENDS_BY_ITSELF } from './stopping.js'
 import { openStore } from './store.js'
@@ -175,12 +175,6 @@ function closeWhenAsked(
     await app.close()
     await afterwards()
   })
-}
-
-/** `http://…`, of one that listens. */
-function addressOf(app: FastifyInstance): string {
-  const { address, family, port } = app.server.address() as AddressInfo
-  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }
 
 /** Tells systemd (Type=notify). Node has no datagram sockets of the kind that takes, and systemd brings a program for it. */

@@ -6,7 +6,7 @@ import type { CoreError } from '@keyhush/wasm'
 import { DatasetError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { Refusal } from '../base/refusal.js'
-import { MOST_PREPARED_BYTES, preparedBytes } from '../one-server/contents.js'
+import { type DatabaseInMemory, MOST_PREPARED_BYTES, preparedBytes } from '../one-server/contents.js'
 import { hintOf, Prepared } from '../one-server/prepared.js'
 import type { Blob, Epoch } from './epochs.js'
 import { memoryBlob } from './epochs.js'
@@ -47,7 +47,7 @@ export function checkHintable(generation: Generation, manifest: Manifest, expire
 }
 
 /** Makes the public hint of an epoch anew, as its builder has to. Whether it is the one that the manifest names, if that names one. */
-export async function isHinted({ oneServerHint, ...manifest }: Manifest, from: Generation): Promise<boolean> {
+export async function isHinted({ oneServerHint, ...manifest }: Manifest, from: DatabaseInMemory): Promise<boolean> {
   return oneServerHint === undefined || equalBytes(from.core.blake3(await hintOf(manifest, from)), oneServerHint)
 }
 

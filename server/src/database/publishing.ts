@@ -130,6 +130,8 @@ export class Publishing {
   async #takeList(next: KnownManifest, list: Uint8Array): Promise<number> {
     const { answered } = this.#database
     const { generation, newest } = answered
+    const { updateListBytes: length } = next.manifest
+    if (list.length !== length) throw new MisfitError(`expected a list of ${length} bytes, got ${list.length}`)
     const added = await checkEntries(generation, newest.manifest, list)
     const { changed, directory } = await takeList(generation, next, list, () => answered.begun())
     checkAdded(added, next.manifest.records, generation)

@@ -27,7 +27,7 @@ export class MisfitError extends OperatorError {
   override readonly name = 'MisfitError'
 }
 
-/** What the core throws for a list, or for records without a directory. Its other errors are of this machine. */
+/** What the core throws for a list, or for records without a directory. `layout` may be of this machine: it is out of memory. */
 const OF_THE_LIST: ReadonlySet<unknown> = new Set(['update', 'refused', 'directory'])
 
 /**
@@ -171,6 +171,6 @@ async function fitting<T>(work: () => T | Promise<T>): Promise<T> {
   } catch (error) {
     const { code, message } = error as CoreError
     if (error instanceof WireError || OF_THE_LIST.has(code)) throw new MisfitError(message)
-    throw error
+    throw code === 'layout' ? new OperatorError(`expected memory for the next epoch, got none: ${message}`) : error
   }
 }
