@@ -12,13 +12,13 @@ const figureIn = async (path: string, figure: RegExp) =>
   Number(figure.exec(await readFile(new URL(path, ROOT), 'utf8'))![1])
 
 /** For an app that looks up instantly and keeps no state. */
-const INSTANT_BYTES = 73_200
+const INSTANT_BYTES = 73_600
 /** of it, before there is a map */
-const AT_ONCE_BYTES = 37_400
+const AT_ONCE_BYTES = 37_700
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
-const KEEPING_BYTES = 178_700
+const KEEPING_BYTES = 179_200
 
-test('an app that looks up instantly ships at most 73.2 kB of brotli; code for states, signatures and witnesses is loaded on demand', async () => {
+test('an app that looks up instantly ships at most 73.6 kB of brotli; code for states, signatures and witnesses is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
   const bytes = { atOnce: bytesOf(parts.atOnce), instant: bytesOf(parts.instant), keeping: bytesOf(parts.keeping) }
   console.log('brotli, bytes:', { ...bytes, 'auto, in the end': bytesOf([...parts.instant, ...parts.keeping]) })
@@ -71,8 +71,8 @@ const INSTANT_SIZES: Record<string, RegExp> = {
   [SDK]: / (\d+) kB of brotli with/,
 }
 test.each([
-  ['/instant', `export { open } from '@keyhush/client/instant'`, 68_400, INSTANT_SIZES],
-  ['/react/instant', `export * from '@keyhush/client/react/instant'`, 70_000, { [SDK]: /ships (\d+) kB/ }],
+  ['/instant', `export { open } from '@keyhush/client/instant'`, 68_800, INSTANT_SIZES],
+  ['/react/instant', `export * from '@keyhush/client/react/instant'`, 70_300, { [SDK]: /ships (\d+) kB/ }],
 ])(
   'an app of %s is three files, within its budget; more where the platform has no WebAssembly, checks no signatures, or watches keys',
   async (entry, contents, most, documents) => {
@@ -113,10 +113,10 @@ test('what copies need of it beside has at most 9 kB minified, in a file that ap
   expect(sourcesOf(Object.keys(outputs)).filter(source => source.includes('script/local'))).toEqual([])
 })
 
-test('an app with React Native ships at most 59.8 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 60.2 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(59_800)
+  expect(bytes).toBeLessThan(60_200)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
@@ -133,7 +133,7 @@ thoroughly('the SDK in one file has the size that documents name', async () => {
 
 test.each([
   ['/react', `export * from '@keyhush/client/react'`, 35_400],
-  ['/testing', `export * from '@keyhush/client/testing'`, 8_900],
+  ['/testing', `export * from '@keyhush/client/testing'`, 9_050],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
   const { outputs, bytesOf, sourcesOf } = await bundled(contents)
@@ -155,5 +155,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(89_700)
+  expect(bytes).toBeLessThan(90_200)
 })

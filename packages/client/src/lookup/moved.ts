@@ -45,21 +45,24 @@ export function placesAfter(
   const now: Place[] = places.map(({ index, record }) => ({ index, record: record?.slice() }))
   const added = new Map<number, Place>()
   const wrong = new Set<number>()
+  const numbers = [...places.keys()]
+  const byIndex = grouped(numbers, i => places[i]!.index)
+  const byPrint = grouped(numbers, i => firstOf(fingerprints[i]!))
   for (const { index, kind, delta } of updateEntries(list, recordBytes)) {
-    places.forEach((before, i) => {
-      const isHere = index === before.index
-      const isOfKey = startsWith(delta, fingerprints[i]!)
-      if (kind === 'add' && isOfKey) {
-        added.set(i, { index, record: delta.slice() })
-      } else if (kind === 'delete' && isOfKey) {
-        now[i] = absent
-        if (!isHere || !startsWith(delta, before.record!)) wrong.add(i)
-      } else if (kind === 'edit' && isHere) {
-        const { record } = now[i]!
-        for (let at = 0; at < recordBytes; at++) record![at]! ^= delta[at]!
-        if (!startsWith(record!, fingerprints[i]!)) wrong.add(i)
+    for (const i of (kind === 'edit' ? byIndex.get(index) : byPrint.get(firstOf(delta))) ?? []) {
+      const before = places[i]!
+      if (kind === 'edit') {
+        const record = now[i]!.record!
+        for (let at = 0; at < recordBytes; at++) record[at]! ^= delta[at]!
+        if (!startsWith(record, fingerprints[i]!)) wrong.add(i)
+      } else if (startsWith(delta, fingerprints[i]!)) {
+        if (kind === 'add') added.set(i, { index, record: delta.slice() })
+        else {
+          now[i] = absent
+          if (index !== before.index || !startsWith(delta, before.record)) wrong.add(i)
+        }
       }
-    })
+    }
   }
   return places.map((before, i) => {
     // A batch may delete a key and add it again: the add counts, wherever in the list it stands.
@@ -68,6 +71,17 @@ export function placesAfter(
     const contradicts = before.record !== undefined && wrong.has(i)
     return { ...(last ?? (contradicts ? absent : now[i]!)), contradicts }
   })
+}
+
+function grouped<K>(numbers: readonly number[], keyOf: (i: number) => K): ReadonlyMap<K, readonly number[]> {
+  const groups = new Map<K, number[]>()
+  for (const i of numbers) groups.set(keyOf(i), [...(groups.get(keyOf(i)) ?? []), i])
+  return groups
+}
+
+/** Four bytes, as a number. */
+function firstOf(bytes: Uint8Array): number {
+  return bytes[0]! + bytes[1]! * 2 ** 8 + bytes[2]! * 2 ** 16 + bytes[3]! * 2 ** 24
 }
 
 function startsWith(bytes: Uint8Array, start: Uint8Array | undefined): boolean {

@@ -2,7 +2,7 @@
 // cause are limited in time, and more so while the server may have made up what it announces. A stream is closed that announces an epoch
 // which its own server does not have, or too often one that nobody else knows.
 
-import type { NewestEvent } from '@keyhush/protocol'
+import type { Info, NewestEvent } from '@keyhush/protocol'
 import {
   FOLLOW_DOWNLOAD_INTERVAL_MS,
   FOLLOW_INTERVAL_MS,
@@ -30,6 +30,8 @@ export interface Follower {
   readonly madeAnew: number
   /** asks all servers that have not been heard, and brings the map to the newest epoch. `from`: the one whose line is the reason */
   follow(looking: Pick<Looking, 'heard'>, from: Link): Promise<void>
+  /** learns what a server shows */
+  said?(link: Link, info: Info): void
 }
 
 interface Listening {
@@ -133,6 +135,7 @@ class Lines {
       const ask = (link: Link, signal: AbortSignal) => heard.ask(link, signal)
       const info = await askOne([this.#link], {}, this.#signal, ask)
       isHeard = true
+      this.#follower.said?.(this.#link, info)
       const news = newsIn(info, base.manifest, signing)
       if (news === undefined) return false
       if (news === 'signed') {

@@ -10,7 +10,7 @@
 //
 // One honest server suffices where there is a publisher's key: each server is followed alone, as far as its epochs are signed.
 
-import { equalBytes, type Manifest, type NewestEvent } from '@keyhush/protocol'
+import { equalBytes, type Info, type Manifest, type NewestEvent } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { abortable, onAbort, scoped } from '../base/abort.js'
 import { SLOW_MS, WATCH_LIST_BYTES, WATCH_METERED_BYTES, WATCHED_KEYS } from '../base/constants.js'
@@ -247,6 +247,11 @@ export class KeyWatcher implements Watcher {
     return this.#follow(asked, from)
   }
 
+  said(link: Link, info: Info): void {
+    this.#silence.said(link, info)
+    this.#confirm()
+  }
+
   /** To the newest epoch. Never rejects. `from`: followed first, and alone if its lists lead on. */
   async #follow(asked: How, from?: Link): Promise<void> {
     await this.#turns.take(() => this.#followNow(asked, from)).catch(error => this.#report(error))
@@ -355,10 +360,7 @@ export class KeyWatcher implements Watcher {
     }
     this.#asking.add(name)
     const asked = askOne([link], {}, this.#closing.signal, async (link, signal) => await infoOf(link, signal))
-    const said = asked.then(info => {
-      this.#silence.said(link, info)
-      this.#confirm()
-    })
+    const said = asked.then(info => this.said(link, info))
     const over = () => void this.#asking.delete(name)
     said.then(over, over)
   }
