@@ -316,6 +316,7 @@ program
   )
   .requiredOption('--servers <a,b>', `base URLs of 2 to ${MAX_SERVERS} servers`, commaSeparated)
   .option('--publisher-key <key>', 'accept only what this key signed: 64 hex digits or a file of them')
+  .option('--witnesses <file>', 'with --publisher-key: policy; accept only what enough of its witnesses have seen')
   .option(
     '--stdin',
     'read keys from standard input as build reads txt, one a line; eight are looked up at once, fewer are padded',

@@ -15,7 +15,7 @@ const MOST_FLAGS: Readonly<Record<string, number>> = {
   export: 4,
   audit: 6,
   publish: 19,
-  get: 4,
+  get: 5,
   keygen: 1,
   log: 2,
   'ceremony init': 2,

@@ -136,7 +136,7 @@ test("another database's log is refused", async () => {
 })
 
 test('a map with the policy follows the epochs that witnesses have seen, and one without it all', async () => {
-  const { publish, servers, policy, publicKey } = await rig()
+  const { path, publish, servers, policy, publicKey } = await rig()
   await publish(undefined)
   const urls = servers.map(({ url }) => url)
   const common = { servers: urls, publisherKey: publicKey, mode: 'instant', development: true } as const
@@ -150,6 +150,18 @@ test('a map with the policy follows the epochs that witnesses have seen, and one
   const trusting = await open(common)
   onTestFinished(() => trusting.close())
   expect(await trusting.getText('one')).toBe('x')
+  await writeFile(path('policy'), policy)
+  const get = [
+    'get',
+    '--servers',
+    urls.join(),
+    '--publisher-key',
+    toHex(publicKey),
+    '--witnesses',
+    path('policy'),
+    'one',
+  ]
+  expect(await keyhush(...get)).toMatchObject({ code: 0, stdout: '"one" found "first"\n' })
   witnesses[1]!.misbehave(undefined)
   await publish(undefined)
   await map.sync()

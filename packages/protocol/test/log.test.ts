@@ -260,3 +260,24 @@ describe('a policy', () => {
     )
   })
 })
+
+test('with three witnesses and a thousand epochs a proof has at most 1.2 kB', () => {
+  const leaves = Array.from({ length: 1000 }, (_, i) => log.leafHash(Uint8Array.of(i >> 8, i & 255)))
+  const origin = log.logOrigin('example.com/keys', fromHex(vectors.databaseId))
+  const signers = [
+    ['', log.LOG_KEY, 64] as const,
+    ...[1, 2, 3].map(i => [`witness${i}.example/w`, log.WITNESS_KEY, 72] as const),
+  ]
+  const signatures = signers.map(([name, type, bytes]) => {
+    const { id } = keyOf(name || origin, 1, type)
+    return { name: name || origin, id, bytes: new Uint8Array(bytes) }
+  })
+  const note = log.formatNote({
+    text: log.checkpointText({ origin, size: 1000, root: log.rootOf(leaves) }),
+    signatures,
+  })
+  const bytesAt = (index: number) =>
+    Buffer.byteLength(log.formatLogProof(index, log.inclusionPath(leaves, index), note))
+  console.log('bytes of a proof, of the last epoch and of one in the middle:', bytesAt(999), bytesAt(500))
+  expect(bytesAt(999)).toBeLessThanOrEqual(1200)
+})

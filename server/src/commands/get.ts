@@ -1,5 +1,6 @@
 // `keyhush get`: private lookups from a terminal. The status is grep's: 0, something was found; 1, nothing; 2, a lookup failed.
 
+import { readFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { type Found, KeyhushError, type KeyhushMap, open, UsageError } from '@keyhush/client/instant'
 import { OperatorError } from '../base/errors.js'
@@ -12,6 +13,8 @@ import { readPublicKey } from '../publisher/files.js'
 export interface GetArguments {
   readonly servers: readonly string[]
   readonly publisherKey?: string
+  /** the file of a policy */
+  readonly witnesses?: string
   readonly stdin?: boolean
   readonly json?: boolean
 }
@@ -24,10 +27,11 @@ export async function get(keys: readonly string[], options: GetArguments): Promi
   if (options.stdin ? keys.length > 0 : keys.length === 0) {
     throw new OperatorError('expected keys as arguments, or --stdin, got neither or both; give one of them')
   }
-  const { servers, publisherKey: key } = options
+  const { servers, publisherKey: key, witnesses } = options
   const signed = key === undefined ? {} : { publisherKey: await readPublicKey(key) }
+  const seen = witnesses === undefined ? {} : { witnesses: await readFile(witnesses, 'utf8') }
   try {
-    const map = await open({ servers, ...signed })
+    const map = await open({ servers, ...signed, ...seen })
     try {
       return await printAll(map, keys, options)
     } finally {
