@@ -12,6 +12,7 @@ import { audited } from './auditing.js'
 import { type Options, target } from './options.js'
 import type { Section } from './report.js'
 import { Stage, under } from './stage.js'
+import { witnessed } from './witnessed.js'
 
 const NAMES = 1_000
 const EPOCHS = 20
@@ -22,7 +23,7 @@ const CHANGES = 500
 const RECORD_BYTES = 32
 
 export async function watch(options: Options): Promise<Section[]> {
-  return [await watched(options), await audited(options)]
+  return [await watched(options), await audited(options), await witnessed(options)]
 }
 
 async function watched(options: Options): Promise<Section> {

@@ -138,7 +138,7 @@ export class PublisherLog {
     )
   }
 
-  /** Asks the witnesses that have not signed the last checkpoint. Throws PublishError if one has seen more than this log, or another. */
+  /** Asks all witnesses for signatures of the last checkpoint, once. Throws PublishError if one has seen more than this log, or another. */
   async ask(fetch?: typeof globalThis.fetch): Promise<void> {
     if (this.#asked === this.size) return
     this.#asked = this.size
