@@ -66,7 +66,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'a key that was moved meanwhile is answered from its index',
     seed: 1,
     file: 'packages/client/src/lookup/moved.ts',
-    find: '  return record\n}',
+    find: '  return place.record\n}',
     replace: '  return undefined\n}',
     shows: /should be/,
   },
