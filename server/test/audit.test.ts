@@ -403,6 +403,17 @@ describe('what is no proof against the publisher is said, and following can go o
     expect([outcome.code, outcome.stderr]).toEqual([4, expect.stringContaining('expected an epoch that can follow 1')])
   })
 
+  test('a manifest of another database that the key has signed', async () => {
+    const { audit, lie } = await audited()
+    const folder = await temporaryFolder()
+    onTestFinished(folder.remove)
+    const from = await buildInto(folder.path, { format: 'csv', content: 'key,value\na,b\n' })
+    const other = await servedFrom(from, PUBLISHER.publicKey)
+    lie(inPlace(other.updatable.newest.manifest), [1])
+    const outcome = await audit()
+    expect([outcome.code, outcome.stderr]).toEqual([4, expect.stringContaining('the key vouches for one at most')])
+  })
+
   test('a signature that verifies, under false names', async () => {
     const { audit, publish, lie } = await audited()
     await publish([edit(1)])

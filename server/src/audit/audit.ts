@@ -7,7 +7,15 @@
 
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { checkFollows, decodeManifest, encodeManifest, type SignatureInfo, toHex, WireError } from '@keyhush/protocol'
+import {
+  checkFollows,
+  decodeManifest,
+  encodeManifest,
+  equalBytes,
+  type SignatureInfo,
+  toHex,
+  WireError,
+} from '@keyhush/protocol'
 import { type Core, loadCore } from '@keyhush/wasm'
 import { type ContradictionError, DatasetError, PublishError, type PublishExit } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
@@ -232,7 +240,7 @@ export class Audit {
       faults.push(outcome.reason)
     }
     await this.#addOwn(head, claims)
-    await this.#fetchDisputed(claims)
+    await this.#fetchDisputed(head, claims)
     claims.vouch(signatures, this.#options.publisherKey)
     return claims
   }
@@ -290,7 +298,7 @@ export class Audit {
   /** Adds what was checked before, as far back as servers show epochs. */
   async #addOwn(head: KnownManifest, claims: Claims): Promise<void> {
     const { epoch: newest } = head.manifest
-    for (let epoch = Math.min(newest, ...claims.epochs); epoch <= newest; epoch++) {
+    for (let epoch = Math.min(newest, claims.epochs[0] ?? newest); epoch <= newest; epoch++) {
       const status = this.#updatable?.status(epoch)
       if (status === undefined && epoch < newest) continue
       const bytes = epoch === newest ? head.bytes : await this.#updatable!.manifestOf(status!.generation, epoch)
@@ -304,13 +312,15 @@ export class Audit {
   }
 
   /** Asks for manifests that a server names, where another is known. */
-  async #fetchDisputed(claims: Claims): Promise<void> {
+  async #fetchDisputed({ manifest: { databaseId } }: KnownManifest, claims: Claims): Promise<void> {
     for (const epoch of claims.disputed.slice(0, MOST_DISPUTED)) {
       for (const claim of claims.of(epoch)) {
         const [server] = claim.servers
         if (claim.known !== undefined || claim.generation === undefined || server === undefined) continue
         const known = await server.manifest(claim.generation, epoch).catch(() => undefined)
-        if (known?.manifest.epoch === epoch && this.#hash(known.bytes) === claim.hash) claim.known = known
+        if (known === undefined || this.#hash(known.bytes) !== claim.hash) continue
+        // The key may have signed that epoch of another database, too.
+        if (known.manifest.epoch === epoch && equalBytes(known.manifest.databaseId, databaseId)) claim.known = known
       }
     }
   }

@@ -27,8 +27,9 @@ export class MisfitError extends OperatorError {
   override readonly name = 'MisfitError'
 }
 
-/** What the core throws for a list, or for records without a directory. `layout` may be of this machine: it is out of memory. */
-const OF_THE_LIST: ReadonlySet<unknown> = new Set(['update', 'refused', 'directory'])
+/** What the core throws for a list; and where memory does not suffice, which is nobody's lie. */
+const OF_THE_LIST: ReadonlySet<unknown> = new Set(['update', 'refused'])
+const OF_MEMORY: ReadonlySet<unknown> = new Set(['layout', 'directory'])
 
 /**
  * Writes the next epoch, to which the list leads. `begun` is called when the newest epoch becomes the core's previous one.
@@ -171,6 +172,6 @@ async function fitting<T>(work: () => T | Promise<T>): Promise<T> {
   } catch (error) {
     const { code, message } = error as CoreError
     if (error instanceof WireError || OF_THE_LIST.has(code)) throw new MisfitError(message)
-    throw code === 'layout' ? new OperatorError(`expected memory for the next epoch, got none: ${message}`) : error
+    throw OF_MEMORY.has(code) ? new OperatorError(`expected memory for the next epoch, got none: ${message}`) : error
   }
 }
