@@ -381,7 +381,7 @@ export class OpenedMap {
     const wanted = keyBytes(key, this.#normalize)
     const { signal, timeoutMs } = options
     const failed = new AbortController()
-    const ends = { stopped: [signal, failed.signal], closed: this.#closing.signal }
+    const ends = { stopped: [signal, failed.signal], over: [failed.signal, this.#closing.signal] }
     const begun = this.#within(timeoutMs, signal, async late => {
       const watcher = await abortable(this.#watching.load(), late)
       this.#assertOpen()

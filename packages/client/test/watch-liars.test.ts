@@ -1,13 +1,13 @@
 // Watched keys where servers lie, are silent or were put back, and where the publisher does (docs/threat-model.md, Watched keys).
 
-import { encodeManifest, toHex } from '@keyhush/protocol'
+import { encodeEvent, encodeManifest, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { placesAfter } from '../src/lookup/moved.js'
 import { isWellFormed } from '../src/watching/check.js'
 import { rest, until } from './support/clock.js'
 import { core } from './support/harness.js'
 import { FakeLine } from './support/line.js'
-import { A, B, hang, having, ok, on, problem, showing } from './support/network.js'
+import { A, B, hang, having, type Misbehave, ok, on, problem, showing } from './support/network.js'
 import { signatureOf } from './support/signed.js'
 import { Directory, KEYS, pass, textOf, watching } from './support/watched.js'
 
@@ -27,7 +27,7 @@ async function after(lie: (directory: Directory, first: Directory['newest']) => 
   return { ...map, own, first }
 }
 
-const settled = async (map: Awaited<ReturnType<typeof after>>) => {
+const settled = async (map: Awaited<ReturnType<typeof watching>>) => {
   await map.drive(map.map.sync().catch(() => {}))
   await pass(map.harness, 1_000)
 }
@@ -132,12 +132,7 @@ describe('the publisher', () => {
       await map.sync()
       other.publish({ [KEY]: 'false' })
       for (let i = 0; i < later; i++) other.publish({ [KEYS[6]!]: `${i}` })
-      directory.network.misbehave[B] = async (seen, genuine) => {
-        const { network } = other
-        return seen.path.startsWith('/v1/') && !seen.path.startsWith('/v1/instant')
-          ? await network.fetch(seen.url, seen.init)
-          : genuine
-      }
+      directory.network.misbehave[B] = shownBy(other)
       await map.drive(map.map.sync().catch(() => {}))
       await rest()
       await map.drive(map.map.sync().catch(() => {}))
@@ -156,27 +151,7 @@ describe('the publisher', () => {
     const directory = new Directory()
     const map = await watching(directory, { mode: 'instant' })
     const own = await map.watch(KEY)
-    const honest = directory.newest
-    directory.publish({ [KEYS[7]!]: 'else' })
-    const list = [...directory.newest.blobs].find(
-      ([hash]) => hash === Buffer.from(directory.newest.manifest.updateListHash).toString('hex'),
-    )![1]
-    // The same list, under roots that have another value of the key.
-    const forged = new Directory()
-    forged.publish({ [KEYS[7]!]: 'else', [KEY]: 'false' })
-    const { manifest } = forged.newest
-    const lying = {
-      ...manifest,
-      updateListHash: core.blake3(list),
-      updateListBytes: list.length,
-      previousManifest: core.blake3(honest.manifestBytes),
-    }
-    const blobs = new Map([...forged.newest.blobs, [toHex(lying.updateListHash), list]])
-    const database = { ...forged.newest, blobs, manifest: lying, manifestBytes: encodeManifest(lying) }
-    directory.network.replaceOnBoth(honest)
-    directory.network.signatures.length = 1
-    directory.network.signatures.push(signatureOf(database))
-    directory.network.publishOnBoth(database)
+    signUnlisted(directory, [], { [KEY]: 'false' })
     await map.sync()
     expect([map.heard, textOf(own.value), own.epoch]).toEqual([[], V, 2]) // lists alone say nothing
     expect(textOf(await map.drive(map.map.get(KEY)))).toBe('false')
@@ -189,7 +164,67 @@ describe('the publisher', () => {
     await rest()
     expect(anew.heard).toEqual([])
   })
+
+  test('signs such a list after a change: the first lookup of a visit contradicts it all the same', async () => {
+    const directory = new Directory()
+    const before = await watching(directory, { mode: 'instant' })
+    await before.watch(KEY)
+    directory.publish({ [KEY]: 'own' })
+    signUnlisted(directory, [{ [KEY]: 'own' }], { [KEY]: 'false' })
+    const map = await watching(directory, { mode: 'instant' })
+    await map.watch(KEY, { since: before.marks[KEY] })
+    await rest()
+    expect(map.heard).toEqual([`${V} → own at 2, list`, 'own → false at 3, contradiction'])
+  })
+
+  test('signs two histories: a key hears of it that is watched later, or was just lost', async () => {
+    const [directory, other] = [new Directory(), new Directory()]
+    const map = await watching(directory, { mode: 'instant' })
+    await map.watch(KEY)
+    directory.layOutAnew()
+    other.layOutAnew(new Map([...other.held, [KEY, 'false']]))
+    await map.sync()
+    directory.network.misbehave[B] = shownBy(other)
+    await map.drive(map.map.sync().catch(() => {}))
+    await rest()
+    expect(map.heard).toEqual([`${V} → ${V} at 1, contradiction`])
+    directory.network.misbehave[B] = undefined
+    await map.watch(OTHER)
+    await pass(map.harness, 70_000)
+    directory.network.misbehave[B] = shownBy(other)
+    await map.drive(map.map.sync().catch(() => {}))
+    await rest()
+    const later = [`${V} → ${V} at 2, gap`, 'v1.......... → v1.......... at 2, contradiction']
+    expect(map.heard.slice(1)).toEqual(later)
+  })
 })
+
+/** Answers lookups, and shows another directory in everything else. */
+function shownBy({ network }: Directory): Misbehave {
+  return async (seen, genuine) =>
+    seen.path.startsWith('/v1/instant') ? genuine : await network.fetch(seen.url, seen.init)
+}
+
+/** Both servers get a signed epoch that changes another key, as its list says, and `unlisted`, which only its roots say. */
+function signUnlisted(
+  directory: Directory,
+  past: readonly Readonly<Record<string, string>>[],
+  unlisted: Readonly<Record<string, string>>,
+): void {
+  const before = directory.newest
+  const listed = { [KEYS[7]!]: 'else' }
+  const { updateListHash, updateListBytes } = directory.publish(listed, []).manifest
+  const list = directory.newest.blobs.get(toHex(updateListHash))!
+  directory.network.signatures.pop()
+  const whole = new Directory()
+  for (const changes of [...past, { ...listed, ...unlisted }]) whole.publish(changes)
+  const previousManifest = core.blake3(before.manifestBytes)
+  const manifest = { ...whole.newest.manifest, updateListHash, updateListBytes, previousManifest }
+  const blobs = new Map([...whole.newest.blobs, [toHex(updateListHash), list]])
+  const database = { ...whole.newest, blobs, manifest, manifestBytes: encodeManifest(manifest) }
+  directory.network.signatures.push(signatureOf(database))
+  directory.network.publishOnBoth(database)
+}
 
 describe('a list', () => {
   const record = (value: number) => Uint8Array.from([...Array(16).fill(7), value, 0])
@@ -337,4 +372,53 @@ test('garbage in place of a manifest, a chain or a list harms nothing', async ()
     await map.sync()
     expect(map.heard, path).toEqual(all)
   }
+})
+
+describe('another database', () => {
+  const stranger = (signs: boolean) => new Directory(signs, { databaseId: new Uint8Array(16).fill(9) })
+
+  test('of the same publisher, which one server shows while the other is away, leads no watch astray', async () => {
+    const directory = new Directory()
+    const map = await watching(directory, { mode: 'instant' })
+    await map.watch(KEY)
+    const other = stranger(true)
+    for (let i = 0; i < 3; i++) other.publish({ [KEY]: `${i}` })
+    directory.network.misbehave[A] = () => problem(503, 'not_ready')
+    directory.network.misbehave[B] = shownBy(other)
+    await settled(map)
+    directory.network.misbehave[A] = undefined
+    directory.publish({ [KEY]: 'new' })
+    await settled(map)
+    expect(map.heard).toEqual([NEW])
+  })
+
+  test('of all servers, without a key, is a gap, also at an earlier epoch', async () => {
+    const directory = new Directory(false)
+    const map = await watching(directory, { mode: 'instant' })
+    const own = await map.watch(KEY)
+    directory.publish({ [KEY]: 'new' })
+    await map.sync()
+    directory.network.replaceOnBoth(stranger(false).newest)
+    await map.sync()
+    await pass(map.harness, 70_000)
+    expect([map.heard, own.epoch]).toEqual([[NEW, `new → ${V} at 1, gap`], 1])
+  })
+})
+
+test('a server whose lines come each millisecond, and name what it does not show, is not asked at each', async () => {
+  const directory = new Directory()
+  const { network } = directory
+  network.push = true
+  const map = await watching(directory, { mode: 'instant', push: true })
+  await map.watch(KEY)
+  network.misbehave[B] = showing(network, B, info => ({ ...info, epochs: info.epochs.slice(0, 1) }))
+  directory.publish({ [KEY]: 'one' })
+  directory.publish({ [KEY]: 'two' })
+  await pass(map.harness, 1_000)
+  const before = network.seen.length
+  for (let i = 0; i < 500; i++) {
+    for (const { server, tell } of network.streams) if (server === B) tell(encodeEvent(directory.newest.manifest))
+    await pass(map.harness, 1)
+  }
+  expect(network.seen.length - before).toBeLessThan(10)
 })

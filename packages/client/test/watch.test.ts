@@ -1,12 +1,13 @@
 // Watched keys (docs/threat-model.md, Watched keys): what is told.
 
 import { describe, expect, test } from 'vitest'
+import type { Change } from '../src/index.js'
 import { pause } from '../src/platform/environment.js'
 import { rest, until } from './support/clock.js'
 import { failureOf, keyless, openedOn } from './support/harness.js'
 import { A, B, showing } from './support/network.js'
 import { DAY, NOW, publisherKey } from './support/signed.js'
-import { Directory, KEYS, MODES, pass, textOf, watching } from './support/watched.js'
+import { Directory, KEYS, MODES, pass, textOf, told, watching } from './support/watched.js'
 
 const [KEY, OTHER] = KEYS as [string, string]
 const ABSENT = KEYS.at(-1)!
@@ -166,6 +167,21 @@ describe('listeners', () => {
     expect(textOf(await drive(map.get(KEY)))).toBe('new')
   })
 
+  test('that change the bytes which they get change nothing else', async () => {
+    const { directory, map, drive, sync } = await watching(new Directory(), { mode: 'local' })
+    const heard: string[] = []
+    const tell = (change: Change) => {
+      heard.push(told(change))
+      for (const bytes of [change.value, change.before]) bytes?.fill(0)
+    }
+    const own = await drive(map.watch(KEY, tell))
+    for (const value of ['one', 'two']) {
+      directory.publish({ [KEY]: value })
+      await sync()
+    }
+    expect([heard, textOf(own.value)]).toEqual([[`${V} → one at 2, list`, 'one → two at 3, list'], 'two'])
+  })
+
   test('that throw harm no other', async () => {
     const directory = new Directory()
     const { map, drive, sync, watch, heard } = await watching(directory)
@@ -237,6 +253,35 @@ test('each app hears after it has its watch, also where another was begun at the
     expect(order.indexOf(`begun ${key}`)).toBeLessThan(order.indexOf(`told ${key}`))
   }
 })
+
+test.each(['timeoutMs', 'signal'] as const)(
+  'a watch that ends before it has begun takes no change away: %s',
+  async how => {
+    const directory = new Directory()
+    const before = await watching(directory)
+    await before.watch(KEY)
+    directory.publish({ [KEY]: 'false' })
+    directory.publish({ [KEY]: V })
+    const map = await watching(directory, { mode: 'instant' })
+    const aborting = new AbortController()
+    directory.network.both(async ({ path }, genuine) => {
+      if (!path.startsWith('/v1/manifests')) return genuine
+      await map.clock.wait(1_000)
+      if (how === 'signal') aborting.abort()
+      await map.clock.wait(1_000)
+      return genuine
+    })
+    const ends = how === 'signal' ? { signal: aborting.signal } : { timeoutMs: 500 }
+    const error = await map.harness.failure(map.watch(KEY, { since: before.marks[KEY], ...ends }))
+    expect(error.name).toBe(how === 'signal' ? 'AbortError' : 'TimeoutError')
+    await pass(map.harness, 10_000)
+    expect([map.heard, map.marks]).toEqual([[], {}])
+    directory.network.both(undefined)
+    await map.watch(KEY, { since: before.marks[KEY] })
+    await rest()
+    expect(map.heard).toEqual([`${V} → false at 2, list`, `false → ${V} at 3, list`])
+  },
+)
 
 test('after close() nothing of the app is called, although another map shares the session', async () => {
   const directory = new Directory()
@@ -336,6 +381,14 @@ describe('refused', () => {
     first.stop()
     await watch(KEY)
     expect((await harness.failure(map.watch(KEY, () => {}))).message).toContain('at most 64 keys')
+  })
+
+  test('more than 64 keys that are begun at once', async () => {
+    const { map, drive } = await watching(new Directory(), { mode: 'local' })
+    const begun = Array.from({ length: 66 }, () => map.watch(KEY, () => {}))
+    const ends = await drive(Promise.allSettled(begun))
+    const refused = ends.flatMap(end => (end.status === 'rejected' ? [String(end.reason)] : []))
+    expect(refused).toEqual(Array(2).fill(expect.stringContaining('at most 64 keys')))
   })
 
   test.each([

@@ -34,7 +34,7 @@ export class FakeWatcher implements Watcher {
     key: Uint8Array,
     onChange: OnChange,
     { since, save }: WatchedHow,
-    { stopped, closed }: Ends,
+    { stopped, over }: Ends,
   ): Promise<Watch> {
     const value = await this.#look(key, stopped[0])
     const own: FakeWatched = { key: toHex(key), value, epoch: this.#epoch(), checked: new Date(), onChange, save }
@@ -43,10 +43,11 @@ export class FakeWatcher implements Watcher {
       own.onChange = undefined
     }
     for (const signal of stopped) if (signal !== undefined) onAbort(signal, stop)
-    onAbort(closed, () => {
+    const end = () => {
       stop()
       own.save = undefined
-    })
+    }
+    for (const signal of over) onAbort(signal, end)
     const mark = since === undefined ? undefined : markIn(since, own.key)
     const isSame = mark !== undefined && isEqual(mark.value, value)
     if (since !== undefined && !isSame) {

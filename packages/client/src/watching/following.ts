@@ -33,7 +33,7 @@ export interface Reader {
   arrive(at: Agreed): void
 }
 
-/** Throws the failures of servers. `most`: bytes of lists, by their manifests. */
+/** Throws the failures of servers. Undefined: another database, where maps stay. `most`: bytes of lists, by their manifests. */
 export async function followLists(
   reader: Reader,
   following: Following,
@@ -41,14 +41,18 @@ export async function followLists(
   recent: RecentLists,
   most: number,
   signal: AbortSignal,
-): Promise<Outcome> {
+): Promise<Outcome | undefined> {
   for (let [loaded, outcome]: [number, Outcome] = [0, 'there']; ; outcome = 'moved') {
     const { base } = reader
     const { epoch, databaseId } = base.manifest
     const known = 'bytes' in base ? base : undefined
     const { at, holders } = await lookAt(following, known, { ...looking, notBefore: epoch }, signal)
-    if (at === undefined || at.manifest.epoch < epoch) return outcome
-    if (!equalBytes(at.manifest.databaseId, databaseId)) return { at, why: 'gap', isOther: true }
+    if (at === undefined) return outcome
+    if (!equalBytes(at.manifest.databaseId, databaseId)) {
+      // A publisher's key holds maps to their database, and one server alone may show another one of the publisher's.
+      return following.signing === undefined ? { at, why: 'gap', isOther: true } : undefined
+    }
+    if (at.manifest.epoch < epoch) return outcome
     if (at.manifest.epoch === epoch) {
       const isThis = known === undefined ? equalBytes((base as Saved).hash!, reader.hashOf(at)) : isSame(known, at)
       if (!isThis) return { at, why: 'contradiction', isOther: true }

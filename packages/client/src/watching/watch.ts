@@ -48,8 +48,8 @@ export interface Watcher {
 export interface Ends {
   /** Each ends the calls of the listener; before the watch has begun, also the call. */
   readonly stopped: readonly (AbortSignal | undefined)[]
-  /** the map has closed: nothing of the app is called any more */
-  readonly closed: AbortSignal
+  /** the map has closed, or the call has failed: nothing of the app is called any more, or a mark would pass what nobody was told */
+  readonly over: readonly AbortSignal[]
 }
 
 export interface WatchedHow {

@@ -38,6 +38,7 @@ export class Watched {
   /** whether the app has its watch: it is told nothing before */
   isOpen = false
   #changes: Change[] = []
+  #hasToldFork = false
   #saved: string | undefined
 
   constructor(
@@ -72,10 +73,19 @@ export class Watched {
 
   /** It is here now, and the app hears of it. */
   change(now: Sighting, how: Change['how']): void {
-    this.#changes.push({ value: now.value, before: this.#seen.value, epoch: now.manifest.epoch, how })
+    this.#say(now, how)
     this.#seen = now
-    this.#found = undefined
     this.#lost = undefined
+  }
+
+  /** There are two histories, as if the publisher had signed two manifests of one epoch. Told once. */
+  fork(): void {
+    if (!this.#hasToldFork) this.#say(this.#seen, 'contradiction')
+    this.#hasToldFork = true
+  }
+
+  #say({ value, manifest }: Sighting, how: Change['how']): void {
+    this.#changes.push({ value: value?.slice(), before: this.#seen.value?.slice(), epoch: manifest.epoch, how })
   }
 
   /** An update list has brought it to this epoch. */

@@ -13,7 +13,7 @@
 import { equalBytes, type Info, type Manifest, type NewestEvent } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { abortable, onAbort, scoped } from '../base/abort.js'
-import { SLOW_MS, WATCH_LIST_BYTES, WATCH_METERED_BYTES, WATCHED_KEYS } from '../base/constants.js'
+import { EVENTS_PAUSE_MS, SLOW_MS, WATCH_LIST_BYTES, WATCH_METERED_BYTES, WATCHED_KEYS } from '../base/constants.js'
 import { ClosedError, KeyhushError, UnsupportedError, UsageError } from '../base/errors.js'
 import { Turns } from '../base/mutex.js'
 import { placesAfter } from '../lookup/moved.js'
@@ -71,10 +71,9 @@ export class KeyWatcher implements Watcher {
   /** where the lists have been read to */
   #base: Agreed | Saved | undefined
   #hash: Uint8Array = new Uint8Array()
-  /** servers that are asked what they show */
-  readonly #asking = new Set<string>()
+  /** servers that were asked a moment ago what they show, and at which epoch */
+  readonly #asked = new Set<string>()
   #listening: Promise<void> | undefined
-  #hasToldFork = false
   #telling: Promise<void> = Promise.resolve()
   readonly #calls = new Calls()
 
@@ -105,7 +104,7 @@ export class KeyWatcher implements Watcher {
     key: Uint8Array,
     onChange: OnChange,
     { since, save }: WatchedHow,
-    { stopped, closed }: Ends,
+    { stopped, over }: Ends,
   ): Promise<Watch> {
     this.#assertRoom()
     this.#assertOffered()
@@ -115,14 +114,18 @@ export class KeyWatcher implements Watcher {
     const stop = () => {
       own.onChange = undefined
     }
-    for (const signal of stopped) if (signal !== undefined) whenAborted(signal, stop)
-    whenAborted(closed, () => {
+    const end = () => {
       stop()
       own.save = undefined
-    })
+    }
+    for (const signal of stopped) if (signal !== undefined) whenAborted(signal, stop)
+    for (const signal of over) whenAborted(signal, end)
     this.#listen()
     // Lists since the mark are read before the app gets its watch, unless that takes long.
-    await scoped([this.#closing.signal], signal => Promise.race([this.#follow({}), sleep(clock, SLOW_MS, signal)]))
+    await scoped([...stopped, this.#closing.signal], async signal => {
+      await Promise.race([this.#follow({}), sleep(clock, SLOW_MS, signal)])
+      signal.throwIfAborted()
+    })
     void this.#open(own)
     return {
       get value() {
@@ -183,6 +186,7 @@ export class KeyWatcher implements Watcher {
     since: string | undefined,
     app: Pick<Watched, 'onChange' | 'save'>,
   ): Watched {
+    this.#assertRoom() // others may have begun meanwhile
     this.#core = core
     const { manifest } = base
     const print = inCore(core, () => core.fingerprint(key))
@@ -274,7 +278,7 @@ export class KeyWatcher implements Watcher {
     const apart = outcomes.filter(outcome => typeof outcome === 'object')
     const [newest] = apart.sort((a, b) => b.at.manifest.epoch - a.at.manifest.epoch)
     if (newest === undefined) return
-    if (newest.why === 'contradiction') this.#tellFork()
+    if (newest.why === 'contradiction') for (const own of this.#keys) own.fork()
     // As long as one server leads on, or has this history still, lists are read on.
     const goesOn = outcomes.includes('moved') || (newest.isOther && outcomes.includes('there'))
     if (!goesOn) this.#jump(newest)
@@ -353,16 +357,18 @@ export class KeyWatcher implements Watcher {
   /** A line names the newest epoch of a server. */
   #heard(link: Link, line: NewestEvent): void {
     this.#search.look()
-    const { name } = link.server
-    if (this.#base === undefined || !this.#silence.heard(link, line, this.#base) || this.#asking.has(name)) {
+    const question = `${link.server.name} ${line.epoch}`
+    if (this.#base === undefined || !this.#silence.heard(link, line, this.#base) || this.#asked.has(question)) {
       this.#confirm()
       return
     }
-    this.#asking.add(name)
+    this.#asked.add(question)
     const asked = askOne([link], {}, this.#closing.signal, async (link, signal) => await infoOf(link, signal))
-    const said = asked.then(info => this.said(link, info))
-    const over = () => void this.#asking.delete(name)
-    said.then(over, over)
+    const said = asked.then(info => this.said(link, info)).catch(() => {})
+    // One that shows something else than its lines name is not asked at each of them.
+    const rested = said.then(() => sleep(link.environment.clock, EVENTS_PAUSE_MS, this.#closing.signal))
+    const over = () => void this.#asked.delete(question)
+    rested.then(over, over)
   }
 
   #confirm(): void {
@@ -374,13 +380,6 @@ export class KeyWatcher implements Watcher {
       const isHere = !own.isLost && own.epoch === epoch
       if (isHere && until > (own.checked?.getTime() ?? 0)) own.checked = new Date(until)
     }
-  }
-
-  /** There are two histories, as if the publisher had signed two manifests of one epoch. Told once. */
-  #tellFork(): void {
-    if (this.#hasToldFork) return
-    this.#hasToldFork = true
-    for (const own of this.#keys) if (!own.isLost) own.change(own.seen, 'contradiction')
   }
 
   // ---- what apps are told -----------------------------------------------------------------------------
