@@ -33,7 +33,6 @@ import {
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { verifies } from '../base/ed25519.js'
 import { PublishError } from '../base/errors.js'
-import { lockStore } from '../storage/lock.js'
 import { createKeyFile, type KeyPair, readKeyFile } from './files.js'
 import { Tiles } from './tiles.js'
 import { askWitness } from './witnesses.js'
@@ -100,6 +99,7 @@ export class PublisherLog {
       if (error.code !== 'ENOENT') throw error
       throw new PublishError(`${folder}: expected a log's folder, got another; \`keyhush log\` makes one`)
     })
+    const { lockStore } = await import('../storage/lock.js') // not for commands without a log: it needs a native package
     const unlock = lockStore(folder)
     try {
       return new PublisherLog(folder, await read(folder, text), unlock)
