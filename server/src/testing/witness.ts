@@ -45,6 +45,7 @@ const MOST_BYTES = 64 * 1024
 
 /**
  * Starts a witness on a free port of this machine.
+ * @throws {Error} if it cannot listen
  * @example
  * const witness = await startWitness('witness.example/a')
  * witness.add(await PublisherLog.create('log', 'example.com/keys', databaseId))
