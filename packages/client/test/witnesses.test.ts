@@ -8,6 +8,7 @@ import { nextEpoch } from './support/epochs.js'
 import { core, openedOn, refusedBy, sameOnBoth } from './support/harness.js'
 import { A, hang, on, problem } from './support/network.js'
 import { epochsOf, publisherKey, signatureOf } from './support/signed.js'
+import { Directory, KEYS, MODES, textOf, watching } from './support/watched.js'
 import { type Proving, policyOf, proofOf, showProof } from './support/witnessed.js'
 import { World } from './support/world.js'
 
@@ -186,3 +187,23 @@ test('maps with other witnesses share no session', async () => {
   expect(failure.code).toBe('signature')
   expect(await harness.drive(map.at(1))).toEqual(third!.byIndex[1])
 })
+
+test.each(MODES)(
+  'mode %s: a watched key tells what witnesses have seen, and nothing before',
+  async (_mode, options) => {
+    const directory = new Directory()
+    const epochs = [directory.newest]
+    const prove = () => showProof(directory.network, epochs, proofOf(epochs))
+    prove()
+    const wanted = { ...options, witnesses: policyOf(directory.newest) }
+    const { heard, watch, sync } = await watching(directory, wanted)
+    const key = KEYS[0]!
+    const before = textOf((await watch(key)).value)
+    epochs.push(directory.publish({ [key]: 'new' }))
+    await sync()
+    expect(heard).toEqual([])
+    prove()
+    await sync()
+    expect(heard).toEqual([`${before} → new at 2, list`])
+  },
+)
