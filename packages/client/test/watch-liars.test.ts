@@ -7,7 +7,7 @@ import { isWellFormed } from '../src/watching/check.js'
 import { rest, until } from './support/clock.js'
 import { core } from './support/harness.js'
 import { FakeLine } from './support/line.js'
-import { A, B, hang, having, type Misbehave, ok, on, problem, showing } from './support/network.js'
+import { A, B, hang, having, type Misbehave, Network, ok, on, problem, SERVERS, showing } from './support/network.js'
 import { signatureOf } from './support/signed.js'
 import { Directory, KEYS, pass, textOf, watching } from './support/watched.js'
 
@@ -421,4 +421,31 @@ test('a server whose lines come each millisecond, and name what it does not show
     await pass(map.harness, 1)
   }
   expect(network.seen.length - before).toBeLessThan(10)
+})
+
+test('one server of three with a fork, which a watch has joined first, does not keep it there', async () => {
+  const three = SERVERS.slice(0, 3)
+  const spread = () => {
+    const directory = new Directory()
+    const network = new Network(Object.fromEntries(three.map(server => [server, [directory.newest]])))
+    network.signatures.push(...directory.network.signatures)
+    return Object.assign(directory, { network })
+  }
+  const [directory, other] = [spread(), spread()]
+  const map = await watching(directory, { mode: 'local', servers: three })
+  const own = await map.watch(KEY)
+  other.publish({ [KEY]: 'false' }, three)
+  directory.network.misbehave[three[1]!] = shownBy(other)
+  await settled(map)
+  expect(map.heard).toEqual([`${V} → false at 2, list`])
+  for (const value of ['one', 'two', 'three']) {
+    directory.publish({ [KEY]: value }, three)
+    await settled(map)
+    await pass(map.harness, 70_000)
+  }
+  expect(map.heard.slice(1).every(line => line.endsWith('contradiction'))).toBe(true)
+  expect([textOf(own.value), own.epoch, textOf(await map.drive(map.map.get(KEY)))]).toEqual(['three', 4, 'three'])
+  directory.publish({ [KEY]: 'four' }, three)
+  await settled(map)
+  expect(map.heard.at(-1)).toBe('three → four at 5, list')
 })

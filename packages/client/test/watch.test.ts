@@ -254,6 +254,22 @@ test('each app hears after it has its watch, also where another was begun at the
   }
 })
 
+test('a key that was looked up at an epoch which lists have passed already is followed from there', async () => {
+  const directory = new Directory()
+  const map = await watching(directory, { mode: 'instant' })
+  const own = await map.watch(KEY)
+  directory.layOutAnew()
+  await map.sync()
+  directory.publish({ [KEY]: 'one' }, [A])
+  await map.drive(map.map.sync().catch(() => {}))
+  await pass(map.harness, 70_000)
+  expect([own.epoch, map.heard]).toEqual([2, [`${V} → ${V} at 2, gap`]])
+  directory.network.publish(B, directory.newest)
+  directory.publish({ [KEY]: 'two' })
+  await map.sync()
+  expect(map.heard.slice(1)).toEqual([`${V} → one at 3, list`, 'one → two at 4, list'])
+})
+
 test.each(['timeoutMs', 'signal'] as const)(
   'a watch that ends before it has begun takes no change away: %s',
   async how => {

@@ -21,7 +21,7 @@ interface Sought {
   /** of the database whose lists are read */
   readonly databaseId: Uint8Array
   /** called with what was found of some keys */
-  found(keys: readonly Watched[], placed: Placed): void
+  found(keys: readonly Watched[], placed: Placed): Promise<void>
 }
 
 export class Search {
@@ -106,7 +106,7 @@ export class Search {
         const question = placesOf(asked, Math.min(batch, most - i), this.#environment.random)
         const placed = await this.#session.ask(question, this.#signal)
         if (!equalBytes(placed.base.manifest.databaseId, this.#wanted.databaseId)) return false
-        this.#wanted.found(some, placed)
+        await this.#wanted.found(some, placed)
       }
       return true
     } catch (error) {

@@ -100,8 +100,8 @@ export class Watched {
   meet(at: Hashed): void {
     const { epoch } = at.manifest
     if (this.#lost !== undefined || this.epoch !== epoch) return
-    if (!equalBytes(this.#seen.hash, at.hash)) this.change({ ...this.#seen, hash: at.hash }, 'contradiction')
-    if (this.#found?.manifest.epoch === epoch) this.answer(this.#found)
+    if (!equalBytes(this.#seen.hash, at.hash)) this.lose(epoch, 'contradiction', true)
+    else if (this.#found?.manifest.epoch === epoch) this.answer(this.#found)
   }
 
   /** A lookup has found this. One of an epoch before is not compared: servers may have been put back. */
@@ -113,8 +113,8 @@ export class Watched {
       this.#found = found
     } else if (epoch === this.epoch) {
       this.#found = undefined
-      const isSame = isSamePlace(found.place, this.#seen.place) && equalBytes(found.hash, this.#seen.hash)
-      if (!isSame) this.change(found, 'contradiction')
+      if (!equalBytes(found.hash, this.#seen.hash)) this.fork()
+      else if (!isSamePlace(found.place, this.#seen.place)) this.change(found, 'contradiction')
     }
   }
 

@@ -93,7 +93,7 @@ export class KeyWatcher implements Watcher {
       get databaseId() {
         return watcher.#base!.manifest.databaseId
       },
-      found: (keys: readonly Watched[], placed: Placed) => this.#found(keys, placed),
+      found: (keys: readonly Watched[], placed: Placed) => this.#turns.take(async () => this.#found(keys, placed)),
     }
     this.#search = new Search(wanted, session, environment, this.#closing.signal)
   }
@@ -195,7 +195,9 @@ export class KeyWatcher implements Watcher {
     const isOfThis = mark !== undefined && equalBytes(mark.manifest.databaseId, manifest.databaseId)
     const nothing = { ...now, value: undefined }
     const own = new Watched(key, print, isOfThis ? markedBy(mark, manifest) : since === undefined ? now : nothing, app)
-    if (isOfThis) own.answer(now)
+    const isOther = isOfThis && own.epoch === manifest.epoch && !equalBytes(mark.hash, now.hash)
+    if (isOther) own.change(now, 'contradiction')
+    else if (isOfThis) own.answer(now)
     else if (since !== undefined) own.change(now, 'gap')
     // A key that nobody listens to makes room.
     const at = this.#keys.length < WATCHED_KEYS ? this.#keys.length : this.#keys.findIndex(isUnheard)
@@ -279,8 +281,9 @@ export class KeyWatcher implements Watcher {
     const [newest] = apart.sort((a, b) => b.at.manifest.epoch - a.at.manifest.epoch)
     if (newest === undefined) return
     if (newest.why === 'contradiction') for (const own of this.#keys) own.fork()
-    // As long as one server leads on, or has this history still, lists are read on.
-    const goesOn = outcomes.includes('moved') || (newest.isOther && outcomes.includes('there'))
+    // As long as one server leads on, or as many have this history still as have others, lists are read on.
+    const there = outcomes.filter(outcome => outcome === 'there')
+    const goesOn = outcomes.includes('moved') || (newest.isOther && there.length >= apart.length)
     if (!goesOn) this.#jump(newest)
   }
 
@@ -341,11 +344,17 @@ export class KeyWatcher implements Watcher {
   }
 
   #found(keys: readonly Watched[], { base, places }: Placed): void {
+    if (this.#base === undefined) return // closed meanwhile
     const hash = this.hashOf(base)
+    const isHere = base.manifest.epoch === this.#base.manifest.epoch
+    const isOther = isHere && !equalBytes(hash, this.#hash)
     keys.forEach((own, i) => {
-      own.answer(sightingOf(base, hash, places[i]!))
+      if (isOther) own.fork()
+      else own.answer(sightingOf(base, hash, places[i]!))
       own.meet(this.#at)
     })
+    const isBehind = keys.some(own => !own.isLost && own.epoch < this.#base!.manifest.epoch)
+    if (isBehind) this.#moveTo(base)
     this.#tellSoon()
   }
 
