@@ -414,10 +414,11 @@ describe('what is no proof against the publisher is said, and following can go o
     expect([outcome.code, outcome.stderr]).toEqual([4, expect.stringContaining('the key vouches for one at most')])
   })
 
-  test('a signature that verifies, under false names', async () => {
+  test('a signature that verifies, under false names, or with a proof', async () => {
     const { audit, publish, lie } = await audited()
-    await publish([edit(1)])
-    for (const names of [{ generation: 7 }, { publicKey: '1'.repeat(64) }]) {
+    for (const names of [{ generation: 7 }, { publicKey: '1'.repeat(64) }, { proof: '1'.repeat(64) }]) {
+      lie(undefined)
+      await publish([edit(1, `${Object.keys(names)}`)])
       lie(
         about('/v1/info', genuine => {
           const info = JSON.parse(Buffer.from(genuine.body).toString())

@@ -57,7 +57,10 @@ export class Claims {
         const signs = ({ signature }: SignatureInfo) =>
           verifies(fromHex(signature), signedBytes(known.bytes), publicKey)
         const found = signatures.find(each => each.epoch === epoch && signs(each))
-        if (found !== undefined) claim.signature ??= { ...found, generation, publicKey: toHex(publicKey) }
+        if (found !== undefined) {
+          const { signature } = found // without the proof that the server has of it
+          claim.signature ??= { publicKey: toHex(publicKey), generation, epoch, signature }
+        }
         if (claim.signature !== undefined) claim.isVouched = true
         if (claim.isVouched && epoch > 1) this.add(epoch - 1, toHex(previousManifest)).isVouched = true
       }
