@@ -109,6 +109,17 @@ test('each epoch comes into the log, and each server has its proof', async () =>
   ])
 })
 
+test('publishing without the log is refused once servers have a proof', async () => {
+  const { path, base, servers, publish, proved } = await rig()
+  expect(await publish(edit('with'))).toMatchObject({ code: 0, stderr: '' })
+  const before = await proved()
+  await writeFile(path('batch'), `${JSON.stringify(edit('without')[0])}\n`)
+  const urls = servers.map(({ url }) => url).join()
+  const without = ['publish', '--servers', urls, '--key', path('key'), '--trust-base', base, path('batch')]
+  await expectRefused(keyhush(...without), '--log: expected the log of the epochs before')
+  expect(await proved()).toEqual(before)
+})
+
 test('a log that begins late has empty entries for the epochs before', async () => {
   const { path, publish, proved, servers } = await rig()
   const urls = servers.map(({ url }) => url).join()

@@ -251,9 +251,19 @@ class Publication implements Record<Step, () => Promise<void>> {
     }
     await this.#recordManifest(this.#tip, this.#tipBatch)
     const { log } = this.#options
+    if (log === undefined && this.#isLogged) {
+      const why = 'servers have proofs of your epochs, and apps with `witnesses` stay at the last that has one'
+      throw new PublishError(`--log: expected the log of the epochs before, got none: ${why}. Nothing was sent`)
+    }
     log?.check(this.#logged) // nothing is signed before
     await log?.ask(this.#options.fetch)
     if (this.#wanted !== undefined) this.#checkExpiry(this.#wanted, isHinted)
+  }
+
+  /** Whether the publisher has a log. */
+  get #isLogged(): boolean {
+    const isOwn = (publicKey: string) => this.#keys.some(key => toHex(key.publicKey) === publicKey)
+    return [...this.#signatures.values()].flat().some(({ publicKey, proof }) => proof !== undefined && isOwn(publicKey))
   }
 
   /** Signs the tip with each key, where that is not there. */

@@ -127,6 +127,11 @@ export class Watched {
     if (found !== undefined && !isOther) this.answer(found)
   }
 
+  /** Whether the app has heard of all changes. */
+  get isTold(): boolean {
+    return this.#changes.length === 0
+  }
+
   /** The next change that the app has not heard of. */
   nextChange(): Change | undefined {
     return this.#changes.shift()

@@ -386,7 +386,7 @@ export class KeyWatcher implements Watcher {
     const until = this.#silence.until(this.#at, expires)
     if (until === undefined) return
     for (const own of this.#keys) {
-      const isHere = !own.isLost && own.epoch === epoch
+      const isHere = !own.isLost && own.isTold && own.epoch === epoch
       if (isHere && until > (own.checked?.getTime() ?? 0)) own.checked = new Date(until)
     }
   }
@@ -405,6 +405,7 @@ export class KeyWatcher implements Watcher {
         await this.#parts.environment.pause('background')
         this.#calls.make(own.onChange, change)
       }
+      this.#confirm()
       const mark = own.nextMark()
       if (mark !== undefined) this.#calls.make(own.save, mark)
     }
