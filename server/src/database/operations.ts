@@ -123,7 +123,7 @@ export async function readOperations(
 
 function misfit({ valueBytes, variable }: Manifest, value: Uint8Array): string {
   const fit = variable ? `at most ${valueBytes} bytes` : `exactly ${valueBytes} bytes, as all values have`
-  return `expected a value of ${fit}, got ${value.length}; for longer ones build with --max-value-bytes`
+  return `expected a value of ${fit}, got ${value.length}; for values of other lengths build with --max-value-bytes`
 }
 
 export function refuse(line: number, reason: string): never {

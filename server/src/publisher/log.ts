@@ -186,7 +186,7 @@ export class PublisherLog {
     const what = `expected a quorum of witnesses for epoch ${this.size}, got ${signed} of ${witnesses.length}`
     throw new PublishError(
       [
-        `${what}. It is published and signed, but apps with \`witnesses\` stay at the epoch before. Run it again`,
+        `${what}. It is published and signed, but apps with \`witnesses\` stay at the epoch before, and no further batch is sent. Run it again`,
         ...this.#reasons,
       ].join('\n  '),
       75,
