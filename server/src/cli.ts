@@ -36,12 +36,12 @@ Exit status:
   75 run it again: with --log, it is published, and too few witnesses have signed`
 
 const AUDIT_EXITS = `
-Exit status (without --once, it ends with 0, 1 or 2):
+Exit status (without --once, it ends with 0, 1 or 2; with 3 or 4 for --log-files alone):
   0  all servers show the newest epoch, and all is right
   1  a contradiction; the evidence is in a folder of the store, and a further run says so again
   2  a wrong call, or the store fails
   3  run it again: a server is away, or an epoch is not signed yet
-  4  look: a server is not as it should be, or the newest epoch has expired
+  4  look: a server or log is not as it should be, or the newest epoch has expired
   6  standard output is closed or full`
 
 const program = new Command('keyhush')
@@ -294,6 +294,20 @@ program
   .option('--once', 'check what there is, and end (default: follow)')
   .option('--every <seconds>', 'how often to look for an epoch', ranged(1, 86_400), 10)
   .option('--metrics <[host:]port>', 'as for serve', address)
+  .option(
+    '--cosign <name=key>',
+    'be a witness of that name: sign a log if its entries are the epochs that were checked (docs/operations/witnesses.md); `keyhush keygen` makes the key',
+  )
+  .option('--log <key>', 'with --cosign: key of the log, as `keyhush log` prints it')
+  .option(
+    '--listen <[host:]port>',
+    'with --cosign: where the publisher asks for signatures (host: 127.0.0.1 by default)',
+    address,
+  )
+  .option(
+    '--log-files <place>',
+    'with --cosign: folder `public` of the log, or its URL, for the entries before the first epoch that was checked',
+  )
   .addHelpText('after', AUDIT_EXITS)
   .exitOverride(error => {
     throw new CommanderError(error.exitCode && 2, error.code, error.message) // 1 says that there is a contradiction

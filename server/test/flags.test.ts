@@ -13,7 +13,7 @@ const MOST_FLAGS: Readonly<Record<string, number>> = {
   dev: 11,
   plan: 14,
   export: 4,
-  audit: 6,
+  audit: 10,
   publish: 19,
   get: 5,
   keygen: 1,

@@ -261,6 +261,16 @@ describe('a policy', () => {
   })
 })
 
+test('a tree that grows without its leaves has the same roots', () => {
+  const leaves = Array.from({ length: 300 }, (_, i) => log.leafHash(Uint8Array.of(i >> 8, i & 255)))
+  let edge = log.EMPTY_EDGE
+  for (let size = 0; size <= leaves.length; size++) {
+    expect([edge.size, log.rootOfEdge(edge)]).toEqual([size, log.rootOf(leaves.slice(0, size))])
+    expect(edge.roots.length).toBeLessThanOrEqual(9)
+    if (size < leaves.length) edge = log.grown(edge, leaves[size]!)
+  }
+})
+
 test('with three witnesses and a thousand epochs a proof has at most 1.2 kB', () => {
   const leaves = Array.from({ length: 1000 }, (_, i) => log.leafHash(Uint8Array.of(i >> 8, i & 255)))
   const origin = log.logOrigin('example.com/keys', fromHex(vectors.databaseId))

@@ -3,7 +3,7 @@
 //
 // 1. Each server is asked for its newest epochs, and for all manifests since the newest that was checked.
 // 2. An epoch for which the key vouches twice is a contradiction. So is a manifest that says something else than its list makes.
-// 3. An epoch is stored once it has been checked, and never before.
+// 3. An epoch is stored once it has been checked, and never before. Then its entry in a log is (leaves.ts), which cosigner.ts signs.
 
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,6 +12,7 @@ import {
   decodeManifest,
   encodeManifest,
   equalBytes,
+  fromHex,
   type SignatureInfo,
   toHex,
   WireError,
@@ -30,6 +31,7 @@ import { PublishedServer } from '../publisher/server.js'
 import type { Storage } from '../storage/storage.js'
 import { type Claim, Claims } from './claims.js'
 import { checkFound, contradiction, type Evidence } from './evidence.js'
+import { keepLeaf } from './leaves.js'
 
 export interface AuditOptions {
   /** base URLs of all servers */
@@ -186,7 +188,7 @@ export class Audit {
     const { storage, onProgress } = this.#options
     const options = { oneServer: false, lingerHours: 0, now: this.#now, onProgress }
     this.#updatable = await UpdatableDatabase.open(storage, options)
-    this.#tell(how, 0, since)
+    await this.#tell(how, 0, since)
   }
 
   /** The newest epoch that was checked; without one, that of a server, which is believed once all show it. */
@@ -366,7 +368,7 @@ export class Audit {
     const since = performance.now()
     try {
       const entries = await this.#updatable!.take(next, list)
-      this.#tell(list === undefined ? 'generation' : 'list', entries, since)
+      await this.#tell(list === undefined ? 'generation' : 'list', entries, since)
     } catch (error) {
       if (!(error instanceof MisfitError)) throw error
       const before = claims.of(epoch - 1).find(each => each.hash === toHex(next.manifest.previousManifest))!
@@ -388,9 +390,10 @@ export class Audit {
     return contradiction(this.#core, join(this.#options.folder, EVIDENCE), found, { manifests, signatures, list })
   }
 
-  #tell(how: Checked['how'], entries: number, since: number): void {
+  async #tell(how: Checked['how'], entries: number, since: number): Promise<void> {
     const { manifest, manifestHash } = this.checked!
-    const { epoch, generation, records, expires, updateListBytes } = manifest
+    const { databaseId, epoch, generation, records, expires, updateListBytes } = manifest
+    await keepLeaf(this.#options.storage, { databaseId, epoch, manifestHash: fromHex(manifestHash) })
     const bytes = how === 'list' ? updateListBytes : 0
     const milliseconds = Math.round(10 * (performance.now() - since)) / 10
     this.#options.onEpoch?.({

@@ -1,6 +1,5 @@
 // `keyhush audit`: makes every epoch of a database anew. stdout gets a line of JSON for each; what is wrong goes to stderr.
 
-import { setTimeout as sleep } from 'node:timers/promises'
 import { MAX_SERVERS } from '@keyhush/protocol'
 import { Audit, type Checked } from '../audit/audit.js'
 import { BuildError, PublishError } from '../base/errors.js'
@@ -8,12 +7,13 @@ import { Metrics } from '../http/metrics.js'
 import { Readiness } from '../http/readiness.js'
 import { readPublicKey } from '../publisher/files.js'
 import { openStorage, storageKind } from '../storage/kinds.js'
+import { type CosigningArguments, cosigning, Looks } from './cosigning.js'
 import { addressOf } from './listening.js'
 import { withProgress } from './progress.js'
 import { onceFree } from './store.js'
 
 /** The options of `audit` as commander gives them. */
-export interface AuditArguments {
+export interface AuditArguments extends CosigningArguments {
   readonly servers: readonly string[]
   readonly publisherKey: string
   readonly store: string
@@ -23,7 +23,8 @@ export interface AuditArguments {
 }
 
 /** Without `once` it goes on until SIGTERM or SIGINT. Throws ContradictionError; with `once` PublishError, unless all is right. */
-export async function audit({ servers, store, once, every, metrics, publisherKey }: AuditArguments): Promise<void> {
+export async function audit(given: AuditArguments): Promise<void> {
+  const { servers, store, once, every, metrics, publisherKey } = given
   const origins = new Set(servers.map(url => (URL.canParse(url) ? new URL(url).origin : 'null')))
   if (origins.size < servers.length || origins.has('null') || servers.length > MAX_SERVERS) {
     const expected = `the URLs of up to ${MAX_SERVERS} servers, each of an origin of its own`
@@ -34,6 +35,8 @@ export async function audit({ servers, store, once, every, metrics, publisherKey
       `--store: expected a directory, where evidence can be written, got a connection; name a directory`,
     )
   const key = await readPublicKey(publisherKey)
+  const looks = new Looks()
+  const cosign = await cosigning(given, looks)
   const following = once ? undefined : untilAsked()
   const storage = await onceFree(() => openStorage(store))
   const options = { servers, storage, folder: store, publisherKey: key, onEpoch: print }
@@ -43,18 +46,21 @@ export async function audit({ servers, store, once, every, metrics, publisherKey
   })
   let problem: string | undefined
   const figures = metrics && (await figuresOf(auditing, () => problem))
+  let closeWitness: (() => Promise<void>) | undefined
   try {
     await figures?.listen(metrics)
     if (figures !== undefined) process.stderr.write(`keyhush: figures at ${addressOf(figures)}/metrics\n`)
     for (;;) {
       const before: string | undefined = problem
-      problem = await problemOf(auditing.look(), once)
+      problem = await looks.run(() => problemOf(auditing.look(), once))
       if (problem !== before) process.stderr.write(`keyhush: ${problem ?? 'all is right again'}\n`)
       if (following === undefined) return
-      await sleep(1000 * every, undefined, { signal: following }).catch(() => {})
+      if (auditing.checked !== undefined) closeWitness ??= await cosign?.(storage, auditing.checked.manifest.databaseId)
+      await looks.pause(every, following)
       if (following.aborted) return
     }
   } finally {
+    await closeWitness?.()
     await figures?.close()
     await auditing.close()
   }

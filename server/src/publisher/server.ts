@@ -182,7 +182,7 @@ function printable(text: string): string {
 }
 
 /** Reads the body; of a longer one the beginning, which no decoder accepts. */
-async function bodyOf({ body }: Response, most: number): Promise<Uint8Array> {
+export async function bodyOf({ body }: Response, most: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let bytes = 0
   for await (const chunk of body ?? []) {

@@ -4,22 +4,59 @@ import * as fs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { HASH_BYTES } from '@keyhush/protocol'
 import { leafHash, type Path, rootOf } from '@keyhush/protocol/log'
+import { PublishError } from '../base/errors.js'
 import { flushed, writeWhole } from '../base/whole-file.js'
+import { bodyOf } from './server.js'
 
 const WIDTH = 256
+/** of a file that is read from a URL */
+const MOST_BYTES = 64 * 1024
+const TIMEOUT_MILLISECONDS = 30_000
 /** a file's mode: a host may be another user */
 const FOR_ALL = 0o644
 
-export class Tiles {
-  readonly #folder: string
+/** Reads a file of the log; undefined: there is none. */
+type Read = (name: string) => Promise<Uint8Array | undefined>
 
-  constructor(folder: string) {
-    this.#folder = folder
+/** A log's files, wherever they are. */
+export class ReadTiles {
+  readonly #read: Read
+
+  constructor(read: Read) {
+    this.#read = read
+  }
+
+  /** Those of a folder, or below a URL. Reading throws PublishError if that does not reply. */
+  static at(place: string): ReadTiles {
+    return new ReadTiles(name => (/^https?:\/\//.test(place) ? fetched(place, name) : readIn(place, name)))
   }
 
   /** Undefined: there is none. */
   async checkpoint(): Promise<string | undefined> {
-    return (await this.#read('checkpoint'))?.toString()
+    const bytes = await this.#read('checkpoint')
+    return bytes && Buffer.from(bytes).toString()
+  }
+
+  /** The hashes of the first `size` leaves; fewer: files are missing. */
+  async leaves(size: number): Promise<Path> {
+    const hashes: Uint8Array[] = []
+    while (hashes.length < size) {
+      const width = Math.min(WIDTH, size - hashes.length)
+      const tile = await this.#read(nameOf('0', hashes.length / WIDTH, width))
+      if (tile?.length !== width * HASH_BYTES) break
+      for (let at = 0; at < tile.length; at += HASH_BYTES) hashes.push(tile.subarray(at, at + HASH_BYTES))
+    }
+    return hashes
+  }
+}
+
+/** A log's folder. */
+export class Tiles extends ReadTiles {
+  readonly #folder: string
+
+  constructor(folder: string) {
+    super(name => readIn(folder, name))
+    this.#folder = folder
   }
 
   /** What it is signed for must be there. After a crash it is there whole, or as it was. */
@@ -27,23 +64,14 @@ export class Tiles {
     await this.#put('checkpoint', Buffer.from(note))
   }
 
-  /** The hashes of the first `size` leaves; fewer: files are missing. */
-  async leaves(size: number): Promise<Path> {
-    const hashes: Uint8Array[] = []
-    while (hashes.length < size) {
-      const tile = await this.#read(nameOf('0', hashes.length / WIDTH, Math.min(WIDTH, size - hashes.length)))
-      if (tile === undefined || tile.length % HASH_BYTES !== 0) break
-      for (let at = 0; at < tile.length; at += HASH_BYTES) hashes.push(tile.subarray(at, at + HASH_BYTES))
-    }
-    return hashes
-  }
-
   /** Adds entries behind these leaves. Resolves to all leaves once the files are on disk. */
   async append(leaves: Path, entries: readonly Uint8Array[]): Promise<Path> {
     const all = [...leaves, ...entries.map(leafHash)]
     const first = leaves.length - (leaves.length % WIDTH)
     const before =
-      leaves.length > first ? await this.#read(nameOf('entries', first / WIDTH, leaves.length - first)) : undefined
+      leaves.length > first
+        ? await readIn(this.#folder, nameOf('entries', first / WIDTH, leaves.length - first))
+        : undefined
     const packed = entries.map(entry => Buffer.of(entry.length >> 8, entry.length & 255, ...entry))
     for (let start = first; start < all.length; start += WIDTH) {
       const [from, to] = [start, start + WIDTH].map(index => Math.max(0, index - leaves.length))
@@ -76,12 +104,29 @@ export class Tiles {
     if (first !== undefined) await keepFolders(dirname(path), first)
     await writeWhole(path, bytes, FOR_ALL)
   }
+}
 
-  async #read(name: string): Promise<Buffer | undefined> {
-    return await fs.readFile(join(this.#folder, name)).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') throw error
-      return undefined
-    })
+async function readIn(folder: string, name: string): Promise<Buffer | undefined> {
+  return await fs.readFile(join(folder, name)).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+    return undefined
+  })
+}
+
+async function fetched(url: string, name: string): Promise<Uint8Array | undefined> {
+  const from = `${url.replace(/\/+$/, '')}/${name}`
+  try {
+    const response = await fetch(from, { redirect: 'error', signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS) })
+    const bytes = await bodyOf(response, MOST_BYTES)
+    if (response.status === 404) return undefined
+    if (response.status === 200) return bytes
+    throw new Error(`status ${response.status}`)
+  } catch (error) {
+    const { cause, message } = error as Error
+    throw new PublishError(
+      `${from}: expected a file of the log, got none (${cause instanceof Error ? cause.message : message})`,
+      3,
+    )
   }
 }
 

@@ -2,17 +2,16 @@
 
 import {
   consistencyPath,
-  formatNote,
   LogError,
   type Note,
   type NoteSignature,
   type Path,
   parseSignatures,
   signersOf,
-  toBase64,
   type Witness,
 } from '@keyhush/protocol/log'
 import { verifies } from '../base/ed25519.js'
+import { formatSubmission } from './submission.js'
 
 const TIMEOUT_MILLISECONDS = 10_000
 /** Most bytes of a reply; a signature has some hundred. */
@@ -23,7 +22,7 @@ export type WitnessReply =
   | { readonly signature: NoteSignature }
   | { readonly reason: string; readonly contradicts?: true }
 
-interface Submission {
+interface OwnCheckpoint {
   /** the log's checkpoint, signed by the log alone */
   readonly note: Note
   readonly leaves: Path
@@ -34,7 +33,7 @@ interface Submission {
 /** Asks one for a signature of a checkpoint. Never rejects. */
 export async function askWitness(
   witness: Witness,
-  { note, leaves, old }: Submission,
+  { note, leaves, old }: OwnCheckpoint,
   fetch = globalThis.fetch,
 ): Promise<WitnessReply> {
   if (witness.url === undefined) return { reason: 'expected its URL in the policy, got none' }
@@ -45,7 +44,7 @@ export async function askWitness(
   /** The number of entries that it has seen: the request has to begin there. */
   async function ask(old: number): Promise<WitnessReply | number> {
     const path = old === 0 ? [] : consistencyPath(leaves, old)
-    const body = `old ${old}\n${path.map(hash => `${toBase64(hash)}\n`).join('')}\n${formatNote(note)}`
+    const body = formatSubmission({ old, path, note })
     let [status, text] = [0, '']
     try {
       const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS)
@@ -58,6 +57,8 @@ export async function askWitness(
     }
     if (status === 200) return await signatureIn(text)
     if (status === 422) return { reason: 'it has seen another log of this name', contradicts: true }
+    if (status === 503)
+      return { reason: 'expected a signature, got 503: it is busy, or has not checked this epoch yet' }
     if (status !== 409) return { reason: `expected a signature, got status ${status}` }
     const size = /^\d{1,15}\n?$/.test(text) ? Number(text) : Number.NaN
     if (Number.isNaN(size)) return { reason: 'expected a size after 409, got another text' }

@@ -3,27 +3,21 @@
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
-import { HASH_BYTES } from '@keyhush/protocol'
 import {
   type Checkpoint,
   continues,
-  cosignature,
-  cosignedBytes,
   encodeNoteKey,
-  formatNote,
-  fromBase64,
   LOG_KEY,
   LogError,
   type NoteKey,
   noteKey,
-  parseCheckpoint,
-  parseNote,
   parseNoteKey,
   signersOf,
   WITNESS_KEY,
 } from '@keyhush/protocol/log'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { verifies } from '../base/ed25519.js'
+import { cosigned, MOST_SUBMISSION_BYTES, parseSubmission } from '../publisher/submission.js'
 
 /** What it does wrong: nothing at all, all that it is asked, or it is away. */
 export type WitnessFault = 'signs everything' | 'away' | undefined
@@ -41,7 +35,6 @@ export interface TestWitness {
 }
 
 type Reply = readonly [status: number, text: string]
-const MOST_BYTES = 64 * 1024
 
 /**
  * Starts a witness on a free port of this machine.
@@ -59,30 +52,22 @@ export async function startWitness(name: string): Promise<TestWitness> {
   let fault: WitnessFault
 
   async function answer(body: string): Promise<Reply> {
-    const end = body.indexOf('\n\n')
-    const [first = '', ...path] = body.slice(0, end).split('\n')
-    const note = parseNote(body.slice(end + 2))
-    const checkpoint = parseCheckpoint(note.text)
+    const { old, path, note, checkpoint } = parseSubmission(body)
     const log = logs.get(checkpoint.origin)
     if (log === undefined) return [404, 'unknown log']
     if (!(await signersOf(note, [log], verifies)).has(log)) return [403, 'not signed by this log']
     const before = seen.get(log.name) ?? { size: 0, root: new Uint8Array() }
     if (fault !== 'signs everything') {
-      const old = Number(/^old (\d+)$/.exec(first)?.[1])
-      if (!(old <= checkpoint.size)) return [400, 'expected a size before']
       if (old !== before.size) return [409, `${before.size}\n`]
-      const hashes = path.map(hash => fromBase64('path', hash, HASH_BYTES))
-      if (!continues(before, checkpoint, hashes)) return [422, 'not continued']
+      if (!continues(before, checkpoint, path)) return [422, 'not continued']
     }
     if (checkpoint.size > before.size) seen.set(log.name, checkpoint)
-    const time = BigInt(Math.floor(Date.now() / 1000))
-    const bytes = cosignature(time, ed25519.sign(cosignedBytes(note.text, time), secretKey))
-    return [200, formatNote({ text: '', signatures: [{ name, id: key.id, bytes }] }).slice(1)]
+    return [200, cosigned(note.text, key, secretKey, Date.now() / 1000)]
   }
   const replyTo = async (request: IncomingMessage): Promise<Reply> => {
     if (request.url !== '/add-checkpoint' || request.method !== 'POST') return [404, 'not found']
     const body = await buffer(request)
-    if (body.length > MOST_BYTES) return [413, 'too long']
+    if (body.length > MOST_SUBMISSION_BYTES) return [413, 'too long']
     return await answer(body.toString()).catch((error: unknown) => {
       if (error instanceof LogError) return [400, error.message]
       throw error

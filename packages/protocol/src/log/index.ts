@@ -37,10 +37,14 @@ export {
 export {
   consistencyPath,
   continues,
+  EMPTY_EDGE,
+  grown,
   inclusionPath,
   leafHash,
   nodeHash,
   type Path,
+  type RightEdge,
   rootOf,
+  rootOfEdge,
   rootThrough,
 } from './tree.js'

@@ -29,6 +29,29 @@ export function rootOf(leaves: Path): Uint8Array {
   return nodeHash(rootOf(leaves.slice(0, left)), rootOf(leaves.slice(left)))
 }
 
+/** A tree without its leaves: the roots of the whole subtrees that it is made of, from the left. */
+export interface RightEdge {
+  readonly size: number
+  readonly roots: Path
+}
+
+export const EMPTY_EDGE: RightEdge = { size: 0, roots: [] }
+
+/** The tree with one more leaf. */
+export function grown({ size, roots }: RightEdge, leaf: Uint8Array): RightEdge {
+  const all = [...roots, leaf]
+  for (let rest = size; rest % 2 === 1; rest = (rest - 1) / 2) {
+    const right = all.pop()!
+    all.push(nodeHash(all.pop()!, right))
+  }
+  return { size: size + 1, roots: all }
+}
+
+/** As `rootOf` its leaves. */
+export function rootOfEdge({ roots }: RightEdge): Uint8Array {
+  return roots.length === 0 ? rootOf([]) : roots.reduceRight((right, left) => nodeHash(left, right))
+}
+
 /** Proves the leaf at this index. */
 export function inclusionPath(leaves: Path, index: number): Path {
   if (leaves.length === 1) return []
