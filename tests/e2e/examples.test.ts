@@ -172,6 +172,9 @@ test(
       child.kill()
       await once(child, 'exit')
     }
+    /** The epoch of the mark, which is kept after a change is shown. */
+    const kept = async () =>
+      Number.parseInt((await readFile(join(folder.path, 'alice.mark'), 'utf8')).slice(42, 50), 16)
     const publish = (line: string) => directory.publish([JSON.parse(line) as Parameters<TestServers['publish']>[0][0]])
     let line = ''
     await visit(async say => {
@@ -180,6 +183,7 @@ test(
       line = /: (\{.*\})$/.exec(toPublish)![1]!
       await publish(line)
       expect(await say()).toBe('Version 2: the directory has your key. The list of changes says so.')
+      await expect.poll(kept).toBe(2)
     })
     const [own, other] = [line.replace('"add"', '"edit"'), 'x'.repeat(43)]
     await publish(JSON.stringify({ op: 'edit', key: 'alice', value: other }))

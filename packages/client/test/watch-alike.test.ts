@@ -1,7 +1,7 @@
 // Watched keys (docs/threat-model.md, Watched keys): what servers see is alike, whatever key is watched and whatever becomes of it.
 
 import { describe, expect, test } from 'vitest'
-import { sampled, THOROUGH } from '../../../tests/support/thorough.js'
+import { sampled } from '../../../tests/support/thorough.js'
 import type { Watch } from '../src/index.js'
 import type { Fetch, OpenWithOptions } from '../src/testing.js'
 import { rest } from './support/clock.js'
@@ -87,7 +87,7 @@ async function visits(key: string, { options, push, after, wrong }: How) {
   await rest()
   directory.publish({ [KEYS[11]!]: 'last' })
   if (!push) await second.sync()
-  await pass(second.harness, push && !THOROUGH ? 120_000 : 50 * 3_600_000) // lookups are compared with lists meanwhile
+  await pass(second.harness, push ? 120_000 : 50 * 3_600_000) // lookups are compared with lists meanwhile
   if (!push) await second.sync()
   await pass(second.harness, 90_000)
   await second.drive(second.map.close())

@@ -9,7 +9,7 @@ import { rest } from './support/clock.js'
 import { drawing } from './support/random.js'
 import { Directory, KEYS, MODES, pass, textOf, watching } from './support/watched.js'
 
-const SEEDS = THOROUGH ? 100 : 3
+const SEEDS = THOROUGH ? 40 : 3
 const EPOCHS = 100
 const WATCHED = [0, 1, 2, 20, 21].map(i => KEYS[i]!)
 /** keys that change: those that are watched, and some beside */
