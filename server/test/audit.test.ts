@@ -458,7 +458,7 @@ describe('what is no proof against the publisher is said, and following can go o
     lie(
       (genuine, { path }) => {
         if (path.startsWith('/v1/manifests'))
-          return { ...genuine, status: 200, headers: {}, body: Buffer.concat(Array.from({ length: 5000 }, next)) }
+          return { ...genuine, status: 200, headers: {}, body: Buffer.concat(Array.from({ length: 1000 }, next)) }
         if (path !== '/v1/info') return genuine
         const info = JSON.parse(Buffer.from(genuine.body).toString())
         info.epochs.push({ generation: 1, epoch: 4_000_000_000, manifest: '0'.repeat(64) })

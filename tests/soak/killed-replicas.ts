@@ -146,13 +146,15 @@ class World {
     return await this.#repeat(() => open({ servers, mode: 'full', storage: 'memory', rollback: 'strict' }))
   }
 
-  /** Repeats a call that failed on the network, and no other. */
+  /** Repeats a call that failed on the network, or because a replica was behind, and no other. */
   async #repeat<T>(work: () => Promise<T>): Promise<T> {
     for (let call = 1; ; call++) {
       try {
         return await work()
       } catch (error) {
-        if ((error as { code?: string }).code !== 'network' || call === CALLS) throw error
+        const { code, retryable } = error as { readonly code?: string; readonly retryable?: boolean }
+        const isPassing = code === 'network' || (code === 'version' && retryable === true)
+        if (!isPassing || call === CALLS) throw error
         this.#repeated++
       }
     }
