@@ -1,4 +1,4 @@
-// The page *Key directory*: the visitor replaces a key, and the page of its owner, which watches it, hears of that.
+// The page *Key directory*. The visitor replaces a key. The page of its owner watches that key, and hears of the change.
 
 import type { Change, Found, Watch } from '@keyhush/client'
 import { type Config, OWNER, replaceKey, seedOf } from './backstage.js'

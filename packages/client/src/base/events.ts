@@ -49,8 +49,8 @@ export type MapEvent =
   | { readonly type: 'behind'; readonly epoch: number; readonly servers: readonly string[] }
   /**
    * The state needs a successor, for a reason as in `discarded`: mostly no update list leads to what the servers have now. With `spent`, few
-   * lookups are left. The map downloads the database again. The old state answers as long as the servers take its queries and it has lookups left. Then `updated`
-   * comes, if the epoch is another.
+   * lookups are left. The map downloads the database again. The old state answers as long as the servers take its queries and it has
+   * lookups left. Then `updated` comes, if the epoch is another.
    */
   | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' | 'spent' | 'offer' }
   /**

@@ -47,9 +47,9 @@ export function placesAfter(
   const wrong = new Set<number>()
   const numbers = [...places.keys()]
   const byIndex = grouped(numbers, i => places[i]!.index)
-  const byPrint = grouped(numbers, i => firstOf(fingerprints[i]!))
+  const byPrint = grouped(numbers, i => prefixOf(fingerprints[i]!))
   for (const { index, kind, delta } of updateEntries(list, recordBytes)) {
-    for (const i of (kind === 'edit' ? byIndex.get(index) : byPrint.get(firstOf(delta))) ?? []) {
+    for (const i of (kind === 'edit' ? byIndex.get(index) : byPrint.get(prefixOf(delta))) ?? []) {
       const before = places[i]!
       if (kind === 'edit') {
         const record = now[i]!.record!
@@ -79,8 +79,8 @@ function grouped<K>(numbers: readonly number[], keyOf: (i: number) => K): Readon
   return groups
 }
 
-/** Four bytes, as a number. */
-function firstOf(bytes: Uint8Array): number {
+/** The first four bytes, as a number. */
+function prefixOf(bytes: Uint8Array): number {
   return bytes[0]! + bytes[1]! * 2 ** 8 + bytes[2]! * 2 ** 16 + bytes[3]! * 2 ** 24
 }
 

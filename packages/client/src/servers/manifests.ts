@@ -10,6 +10,7 @@ import {
   WireError,
 } from '@keyhush/protocol'
 import { ProtocolError, TamperedError, VersionError } from '../base/errors.js'
+import type { Clock } from '../platform/clock.js'
 import { elsewhere, getBounded, type Link } from './transport.js'
 
 /** of every manifest */
@@ -60,6 +61,11 @@ export function isOf({ generation, epoch }: Manifest, shown: Pick<EpochInfo, 'ge
 /** The same epoch of one database, byte for byte. */
 export function isSame(a: Agreed, b: Agreed): boolean {
   return equalBytes(a.bytes, b.bytes)
+}
+
+/** Whether an epoch has expired; one without an expiry never does. */
+export function isExpired({ expires }: Pick<Manifest, 'expires'>, clock: Pick<Clock, 'date'>): boolean {
+  return expires !== 0 && clock.date() >= expires * 1000
 }
 
 /** A manifest from the store; undefined if this version cannot read it. */

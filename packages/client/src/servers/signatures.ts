@@ -14,7 +14,7 @@ import { SignatureError, UsageError } from '../base/errors.js'
 import type { Environment, Subtle } from '../platform/environment.js'
 import { loadPart } from '../platform/parts.js'
 import { verifies } from './ed25519.js'
-import type { Agreed } from './manifests.js'
+import { type Agreed, isExpired } from './manifests.js'
 import type { FetchProof, Witnesses } from './witnesses.js'
 
 const KEY_BYTES = 32
@@ -93,8 +93,8 @@ export class Signing {
     return (await this.#witnesses?.prove(proof, { ...manifest, manifestHash: hashOf(bytes) })) ?? true
   }
 
-  hasExpired({ expires }: Pick<Manifest, 'expires'>): boolean {
-    return expires !== 0 && this.#clock.date() >= expires * 1000
+  hasExpired(manifest: Pick<Manifest, 'expires'>): boolean {
+    return isExpired(manifest, this.#clock)
   }
 
   /** Throws SignatureError if this manifest has expired. */

@@ -1,8 +1,9 @@
 // What silence means: until when as many servers as must agree had this very epoch as their newest. A number proves nothing, so a server
 // counts once its `/v1/info` has shown the manifest's hash, and as long as its lines name that epoch.
 
-import { equalBytes, type Info, type NewestEvent, toHex } from '@keyhush/protocol'
+import { equalBytes, type Info, type Manifest, type NewestEvent, toHex } from '@keyhush/protocol'
 import type { Clock } from '../platform/clock.js'
+import { isExpired } from '../servers/manifests.js'
 import type { Link, Links } from '../servers/transport.js'
 import type { Hashed } from './watched.js'
 
@@ -42,10 +43,10 @@ export class Silence {
     return false
   }
 
-  /** Undefined: it means nothing. `expires`: of the epoch. What has expired says nothing, nor does one server alone that never expires. */
-  until({ hash }: Hashed, expires: number): number | undefined {
-    const hasExpired = expires !== 0 && this.#clock.date() >= expires * 1000
-    if (hasExpired || (expires === 0 && this.#links.length === 1)) return undefined
+  /** Undefined: it means nothing. An epoch that has expired says nothing, nor does one server alone whose epoch never expires. */
+  until({ hash }: Hashed, manifest: Pick<Manifest, 'expires'>): number | undefined {
+    const isUnlimited = manifest.expires === 0 && this.#links.length === 1
+    if (isUnlimited || isExpired(manifest, this.#clock)) return undefined
     const digits = toHex(hash)
     const dates = [...this.#said.values()].filter(said => said.hash === digits).map(({ date }) => date)
     return dates.sort((a, b) => b - a)[this.#atLeast - 1]

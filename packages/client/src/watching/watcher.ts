@@ -382,11 +382,11 @@ export class KeyWatcher implements Watcher {
 
   #confirm(): void {
     if (this.#base === undefined || !('bytes' in this.#base)) return
-    const { expires, epoch } = this.#base.manifest
-    const until = this.#silence.until(this.#at, expires)
+    const { manifest } = this.#base
+    const until = this.#silence.until(this.#at, manifest)
     if (until === undefined) return
     for (const own of this.#keys) {
-      const isHere = !own.isLost && own.isTold && own.epoch === epoch
+      const isHere = !own.isLost && own.isTold && own.epoch === manifest.epoch
       if (isHere && until > (own.checked?.getTime() ?? 0)) own.checked = new Date(until)
     }
   }
