@@ -60,6 +60,16 @@ describe.each(OTHERS)('%s', (_, came, reply) => {
   })
 })
 
+test('a blob that both servers no longer have: retryable, since they may have gone on; later the map opens', async () => {
+  const { network } = keyless()
+  network.both(on('/v1/blobs/', () => problem(404, 'not_found')))
+  const error = await refusedBy({ network })
+  expect(error).toMatchObject({ code: 'version', refusal: 'not_found', retryable: true })
+  expect(error.message).toMatch(/expected a blob of an epoch .* no longer has it, or not yet; call again/)
+  network.both(undefined)
+  await openedOn({ network })
+})
+
 test.each([
   ['a page', html(404), `${A} and ${B}: expected a reply at /v1/info, got status 404`],
   ['nobody', () => Promise.reject(new TypeError('fetch failed')), `${A} and ${B}: expected an answer, got none`],

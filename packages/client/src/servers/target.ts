@@ -30,7 +30,7 @@ import { type Agreed, compareEpochs, manifestOf } from './manifests.js'
 import { listed, namesOf } from './parties.js'
 import type { Claimed, EpochId, Signing } from './signatures.js'
 import type { StatsKeeper } from './stats.js'
-import { getBounded, type Link, type Links } from './transport.js'
+import { BLOBS, getBounded, type Link, type Links } from './transport.js'
 
 /** What is needed to follow. */
 export interface Following {
@@ -247,7 +247,7 @@ class Look {
   /** The proof with this hash, from the servers that name it; a text: why they do not send it. */
   readonly #proof = async (hash: string): Promise<Uint8Array | string> => {
     const named = this.#views.filter(({ info }) => info.signatures.some(({ proof }) => proof === hash))
-    const get = (link: Link, signal: AbortSignal) => getBounded(link, `/v1/blobs/${hash}`, LONGEST_PROOF_BYTES, signal)
+    const get = (link: Link, signal: AbortSignal) => getBounded(link, BLOBS + hash, LONGEST_PROOF_BYTES, signal)
     try {
       return await askOne(
         named.map(({ link }) => link),

@@ -20,6 +20,9 @@ import type { Server, Servers } from './parties.js'
 import type { Standing } from './standing.js'
 import { Meter } from './stats.js'
 
+/** The path of a blob, before its hash. */
+export const BLOBS = '/v1/blobs/'
+
 /** One server, and the way to it. */
 export interface Link {
   readonly server: Server
@@ -71,7 +74,7 @@ export async function getBlob(
   sink: Sink,
   signal?: AbortSignal,
 ): Promise<void> {
-  await transfer(link, { path: `/v1/blobs/${hash}`, atMost: bytes, exactly: true }, sink, signal)
+  await transfer(link, { path: BLOBS + hash, atMost: bytes, exactly: true }, sink, signal)
 }
 
 /** The same, in one piece. Calls `told` with the number of bytes in each chunk. */
@@ -82,7 +85,7 @@ export async function getWholeBlob(
   signal: AbortSignal,
   told?: (bytes: number) => void,
 ): Promise<Uint8Array> {
-  return await inOnePiece(link, { path: `/v1/blobs/${hash}`, atMost: bytes, exactly: true }, signal, told)
+  return await inOnePiece(link, { path: BLOBS + hash, atMost: bytes, exactly: true }, signal, told)
 }
 
 /**
@@ -433,6 +436,13 @@ function refusal(server: string, { path }: Request, response: Response, body: re
       'expected an answer at the epoch of this map, got a refusal: the server no longer has it, or not yet; call again',
       { newest, retryable: true },
     )
+  }
+  if (refusal === 'not_found' && path.startsWith(BLOBS)) {
+    const what = "expected a blob of an epoch that the servers show, got a refusal: the server no longer has it, or not yet"
+    return new VersionError(server, `${what}; call again, and tell its operator if it lasts`, {
+      refusal,
+      retryable: true,
+    })
   }
   const came = `expected status 200 at ${path}, got status ${status} (${refusal})`
   if (status >= 500) return new NetworkError(server, `${came}; try again later`, { refusal, retryAfterMs })
