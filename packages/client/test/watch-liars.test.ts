@@ -3,7 +3,7 @@
 import { encodeEvent, encodeManifest, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { placesAfter } from '../src/lookup/moved.js'
-import { isWellFormed } from '../src/watching/check.js'
+import { leadsOn } from '../src/watching/following.js'
 import { rest, until } from './support/clock.js'
 import { core } from './support/harness.js'
 import { FakeLine } from './support/line.js'
@@ -95,6 +95,21 @@ describe('with a publisher’s key one honest server suffices: the other', () =>
       expect([map.heard, map.clock.now() < 1_000]).toEqual([[NEW], true])
     }
   })
+})
+
+test('a list that one server withholds from a watch is fetched for lookups as without watches', async () => {
+  const arrivalOf = async (watches: boolean) => {
+    const directory = new Directory()
+    const { map, watch, clock } = await watching(directory, { mode: 'local' })
+    if (watches) await watch(KEY)
+    directory.publish({ [KEY]: 'new' })
+    directory.network.misbehave[A] = hang('/v1/blobs/')
+    const begun = clock.now()
+    void map.sync().catch(() => {})
+    await until(clock, () => map.epoch === 2)
+    return clock.now() - begun
+  }
+  expect(await arrivalOf(true)).toBe(await arrivalOf(false))
 })
 
 describe('nobody invents a change:', () => {
@@ -269,6 +284,7 @@ describe('a list', () => {
 describe('a list that is malformed', () => {
   const directory = new Directory()
   const { manifest: before } = directory.newest
+  const { databaseId, generation, epoch } = before
   const { manifest: after, blobs } = directory.publish({ [KEYS[20]!]: 'a', [KEY]: 'b', [OTHER]: undefined })
   const list = blobs.get(toHex(after.updateListHash))!
   const each = 5 + after.recordBytes
@@ -299,9 +315,9 @@ describe('a list that is malformed', () => {
   ]
 
   test('is refused, whatever is wrong', () => {
-    expect(isWellFormed(list, before, after)).toBe(true)
-    expect(isWellFormed(list, undefined, after)).toBe(true)
-    expect(CASES.filter(([, bytes]) => isWellFormed(bytes, before, after)).map(([what]) => what)).toEqual([])
+    expect(leadsOn(list, before, after)).toBe(true)
+    expect(leadsOn(list, { databaseId, generation, epoch }, after)).toBe(true)
+    expect(CASES.filter(([, bytes]) => leadsOn(bytes, before, after)).map(([what]) => what)).toEqual([])
   })
 
   test('and signed: keys are looked up, and a gap is told', async () => {

@@ -20,18 +20,15 @@ export interface Moved extends Place {
 
 const UNKNOWN: Place = { index: undefined, record: undefined }
 
-/**
- * The stored record of a key after `lists`, in order; all zeros if they deleted it. Undefined: they neither added nor
- * deleted it, so the record at the index that was asked for counts.
- */
-export function recordAfter(
+/** Where keys are after `lists`, in order. Unknown: these neither added nor deleted the key, so what was asked for counts. */
+export function movedBy(
   lists: readonly Uint8Array[],
   recordBytes: number,
-  fingerprint: Uint8Array,
-): Uint8Array | undefined {
-  let place = UNKNOWN
-  for (const list of lists) [place = UNKNOWN] = placesAfter(list, recordBytes, [fingerprint], [place])
-  return place.record
+  fingerprints: readonly Uint8Array[],
+): readonly Place[] {
+  let places: readonly Place[] = fingerprints.map(() => UNKNOWN)
+  for (const list of lists) places = placesAfter(list, recordBytes, fingerprints, places)
+  return places
 }
 
 /** Where several keys are after a list, in their order. It is read once for all. Throws WireError. */

@@ -1,12 +1,11 @@
 // Lookups that give where a key is, beside what it is.
 
-import { equalBytes } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import type { Agreed } from '../servers/manifests.js'
-import { type Place, placesAfter } from './moved.js'
-import { type Question, valuesOf } from './question.js'
+import { movedBy, type Place } from './moved.js'
+import { isSameSecret, type Question, valuesOf } from './question.js'
 
 /** What a lookup says of keys at an epoch, in their order. */
 export interface Placed {
@@ -25,18 +24,13 @@ export function placesOf(keys: readonly Uint8Array[], padTo: number, random: Env
       asked = values.indices(at)
       return asked
     },
-    read(at, records, lists) {
-      values.read(at, records, lists) // throws
-      const { core, base, manifest } = at
+    read({ core, base, manifest }, records, lists) {
       const prints = inCore(core, () => keys.map(key => core.fingerprint(key)))
       const absent: Place = { index: undefined, record: new Uint8Array(manifest.recordBytes) }
-      // What lists have moved is there; else it is where it was asked for.
-      let places: Place[] = keys.map(() => ({ index: undefined, record: undefined }))
-      for (const list of lists) places = placesAfter(list, manifest.recordBytes, prints, places)
-      places = places.map((place, i) => {
+      const places = movedBy(lists, manifest.recordBytes, prints).map((place, i) => {
         if (place.record !== undefined) return place
         const { fingerprint, bytes } = records[i]!
-        return equalBytes(fingerprint!, prints[i]!) ? { index: asked[i], record: bytes.slice() } : absent
+        return isSameSecret(fingerprint!, prints[i]!) ? { index: asked[i], record: bytes.slice() } : absent
       })
       const { bytes } = base // what a hint can follow is not at stake here
       return { core, base: { manifest, bytes }, places }

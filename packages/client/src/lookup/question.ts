@@ -11,7 +11,7 @@ import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
 import type { Agreed } from '../servers/manifests.js'
-import { recordAfter } from './moved.js'
+import { movedBy } from './moved.js'
 
 /** Gives the index at which a fingerprint would be, of so many records: the directory, or the fetched blocks of it. */
 export interface KeyIndex {
@@ -83,15 +83,16 @@ export function valuesOf(
     },
     read(at, records, lists) {
       const { core, manifest } = at
-      return keys.map((key, i) => {
-        const wanted = inCore(core, () => core.fingerprint(key))
-        const moved = recordAfter(lists, manifest.recordBytes, wanted)
-        const found = moved === undefined ? records[i] : openRecord(at, moved)
+      const prints = inCore(core, () => keys.map(key => core.fingerprint(key)))
+      const moved = movedBy(lists, manifest.recordBytes, prints)
+      return prints.map((print, i) => {
+        const { record } = moved[i]!
+        const found = record === undefined ? records[i] : openRecord(at, record)
         if (found === undefined) {
           const message = 'expected an update list without malformed records, got one with; ask their operators'
           throw new ProtocolError('the servers', message)
         }
-        return sameBytes(found.fingerprint!, wanted) ? found.value.slice() : undefined
+        return isSameSecret(found.fingerprint!, print) ? found.value.slice() : undefined
       })
     },
   }
@@ -163,7 +164,7 @@ function leadsTo({ core, manifest, directory }: AtEpoch, { fingerprint, empty }:
 }
 
 /** Whether two fingerprints are equal, in time that does not depend on where they differ. */
-function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+export function isSameSecret(a: Uint8Array, b: Uint8Array): boolean {
   let difference = a.length ^ b.length
   for (let i = 0; i < a.length; i++) difference |= a[i]! ^ (b[i] ?? 0)
   return difference === 0

@@ -4,11 +4,11 @@
 const MOST = 4
 
 /**
- * Lists that one reader has fetched, for the other: what answers lookups, and what watches keys, each follow in their own time. Without
- * watches nothing is kept.
+ * Lists that one reader has fetched, for the other: what answers lookups, and what watches keys, each follow in their own time. Neither
+ * waits for a list of the other that has not arrived: a watch may have asked one server alone. Without watches nothing is kept.
  */
 export class RecentLists {
-  readonly #lists = new Map<string, Promise<Uint8Array>>()
+  readonly #lists = new Map<string, Uint8Array>()
   #isShared = false
 
   /** There are two readers from now on. */
@@ -19,12 +19,11 @@ export class RecentLists {
   async get(hash: string, fetch: () => Promise<Uint8Array>): Promise<Uint8Array> {
     const known = this.#lists.get(hash)
     this.#lists.delete(hash)
-    const list = await known?.catch(() => undefined) // that of the other may have been called off
-    if (list !== undefined || !this.#isShared) return list ?? (await fetch())
+    const list = known ?? (await fetch())
+    if (known !== undefined || !this.#isShared) return list
     const [oldest] = this.#lists.keys()
     if (oldest !== undefined && this.#lists.size === MOST) this.#lists.delete(oldest)
-    const fetched = fetch()
-    this.#lists.set(hash, fetched)
-    return await fetched
+    this.#lists.set(hash, list)
+    return list
   }
 }

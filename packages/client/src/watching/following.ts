@@ -1,6 +1,7 @@
 // Follows the lists that some servers have, as far as they lead (docs/protocol.md, Updates). Nothing here knows any key.
 
-import { equalBytes } from '@keyhush/protocol'
+import { equalBytes, type Manifest } from '@keyhush/protocol'
+import { readList } from '@keyhush/wasm/update-list'
 import { lookAt } from '../servers/folder.js'
 import type { Agreed } from '../servers/manifests.js'
 import { isSame } from '../servers/manifests.js'
@@ -27,7 +28,7 @@ export interface Reader {
   /** where it has read to; moved by `take` and `arrive` */
   readonly base: Agreed | Saved
   hashOf(manifest: Agreed): Uint8Array
-  /** reads a list */
+  /** reads a list that leads on */
   take(step: Step): void
   /** learns the manifest of the epoch that it is at */
   arrive(at: Agreed): void
@@ -63,8 +64,18 @@ export async function followLists(
     if (path === undefined) return { at, why: 'contradiction', isOther: true }
     loaded += path.reduce((sum, { manifest }) => sum + manifest.updateListBytes, 0)
     if (path.length === 0 || loaded > most) return { at, why: 'gap', isOther: false }
-    for (const step of await withLists(path, following, recent, signal)) reader.take(step)
+    for (const step of await withLists(path, following, recent, signal)) {
+      if (!leadsOn(step.list, reader.base.manifest, step.manifest)) return { at, why: 'gap', isOther: false }
+      reader.take(step)
+    }
   }
+}
+
+/** Whether a list is well-formed. After a mark the sizes before are those that the list names. */
+export function leadsOn(list: Uint8Array, before: Saved['manifest'] | Manifest, after: Manifest): boolean {
+  const number = (at: number) => new DataView(list.buffer, list.byteOffset).getUint32(at, true)
+  const sizes = 'records' in before ? before : { ...after, records: number(8), partitions: number(12) }
+  return typeof readList(list, sizes, after) !== 'string'
 }
 
 /** The epochs that lists lead to; none, if servers have no more of them; undefined, if they have another history. */

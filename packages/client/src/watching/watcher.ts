@@ -10,7 +10,7 @@
 //
 // One honest server suffices where there is a publisher's key: each server is followed alone, as far as its epochs are signed.
 
-import { equalBytes, type Info, type Manifest, type NewestEvent } from '@keyhush/protocol'
+import { equalBytes, type Info, type NewestEvent } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { abortable, onAbort, scoped } from '../base/abort.js'
 import { EVENTS_PAUSE_MS, SLOW_MS, WATCH_LIST_BYTES, WATCH_METERED_BYTES, WATCHED_KEYS } from '../base/constants.js'
@@ -37,7 +37,6 @@ import { followEvents } from '../session/events.js'
 import type { Session } from '../session/session.js'
 import type { How } from '../state/newest.js'
 import { Calls } from './calls.js'
-import { isWellFormed } from './check.js'
 import { type Elsewhere, followLists, type Outcome } from './following.js'
 import { readMark } from './marks.js'
 import { Search } from './search.js'
@@ -319,10 +318,6 @@ export class KeyWatcher implements Watcher {
   #take(step: Step): void {
     const before = this.#base!.manifest
     const { manifest, list } = step
-    if (!isWellFormed(list, 'records' in before ? (before as Manifest) : undefined, manifest)) {
-      this.#jump({ at: step, why: 'gap', isOther: false }) // the publisher has signed a list that leads nowhere
-      return
-    }
     this.#moveTo(step)
     const keys = this.#keys.filter(({ epoch, isLost }) => !isLost && epoch === before.epoch)
     const prints = keys.map(({ print }) => print)

@@ -37,3 +37,9 @@ export function expectLength(what: string, bytes: Uint8Array, expected: number):
 export function expectBelow(what: string, number: number, bound: number): void {
   if (number >= bound) throw indexError(what, bound)
 }
+
+/** What was read; text is what is wrong with a list. */
+export function expectList<T>(read: T | string): T {
+  if (typeof read === 'string') throw updateError(read)
+  return read
+}

@@ -1,9 +1,8 @@
-// Update lists (rust-core/core/src/database/list.rs): their bytes, and what becomes of the directory.
+// Update lists (rust-core/core/src/database/list.rs), checked whole. Clients that watch keys read lists by the same rule.
 
-import { viewOf } from './directory.js'
-import { updateError } from './failure.js'
-import { FINGERPRINT_BYTES } from './hashes.js'
 import type { Layout } from './layout.js'
+
+type ListSizes = Pick<Layout, 'records' | 'recordBytes' | 'partitions' | 'partitionRecords' | 'blockRecords'>
 
 const MAGIC = 0x5552_4950 // 'PIRU'
 const FORMAT = 1
@@ -22,8 +21,8 @@ export interface Entry {
   readonly difference: Uint8Array
 }
 
-/** The entries of a list from one layout to the next. Throws `update`. */
-export function decodeList(list: Uint8Array, before: Layout, after: Layout): Entry[] {
+/** The entries of a list from one layout to the next; text: what is wrong with it. */
+export function readList(list: Uint8Array, before: ListSizes, after: ListSizes): Entry[] | string {
   const sameShape =
     before.recordBytes === after.recordBytes &&
     before.partitionRecords === after.partitionRecords &&
@@ -31,10 +30,10 @@ export function decodeList(list: Uint8Array, before: Layout, after: Layout): Ent
     before.partitions <= after.partitions &&
     before.records <= after.records
   if (!sameShape) {
-    throw updateError('expected partitions of the same size, and no fewer than before; a new generation is needed')
+    return 'expected partitions of the same size, and no fewer than before; a new generation is needed'
   }
-  if (list.length < HEADER_BYTES) throw updateError('the bytes end too early')
-  const view = viewOf(list)
+  if (list.length < HEADER_BYTES) return 'the bytes end too early'
+  const view = new DataView(list.buffer, list.byteOffset, list.length)
   const each = PREFIX_BYTES + after.recordBytes
   const count = Math.floor((list.length - HEADER_BYTES) / each)
   const expected = [
@@ -43,33 +42,20 @@ export function decodeList(list: Uint8Array, before: Layout, after: Layout): Ent
   ]
   const isHeader = expected.every((number, i) => view.getUint32(4 * i, true) === number)
   if (!isHeader || list.length !== HEADER_BYTES + count * each) {
-    throw updateError('its header does not match the layouts before and after')
+    return 'its header does not match the layouts before and after'
   }
   const entries: Entry[] = []
   for (let at = HEADER_BYTES, previous = -1; at < list.length; at += each) {
     const [index, kind] = [view.getUint32(at, true), view.getUint8(at + 4)]
     const difference = list.subarray(at + PREFIX_BYTES, at + each)
-    if (kind < ADD || kind > DELETE) throw updateError('an entry is neither add, edit nor delete')
+    if (kind < ADD || kind > DELETE) return 'an entry is neither add, edit nor delete'
     if (index >= after.records || index <= previous) {
-      throw updateError('its entries are not in ascending order within the database')
+      return 'its entries are not in ascending order within the database'
     }
-    if (index >= before.records && kind !== ADD) throw updateError('a record that did not exist is edited or deleted')
-    if (difference.every(byte => byte === 0)) throw updateError('an entry changes nothing')
+    if (index >= before.records && kind !== ADD) return 'a record that did not exist is edited or deleted'
+    if (difference.every(byte => byte === 0)) return 'an entry changes nothing'
     entries.push({ index, kind, difference })
     previous = index
   }
   return entries
-}
-
-/** The fingerprints that a list deletes and then those that it adds, each with its index. Throws `update`. */
-export function changesOf(entries: readonly Entry[], { recordBytes }: Layout) {
-  if (recordBytes < FINGERPRINT_BYTES) throw updateError('a record has no room for a fingerprint of 16 bytes')
-  return [DELETE, ADD].flatMap(wanted =>
-    entries
-      .filter(({ kind }) => kind === wanted)
-      .map(({ difference, index }) => ({
-        print: difference.subarray(0, FINGERPRINT_BYTES),
-        index: wanted === ADD ? index : undefined,
-      })),
-  )
 }

@@ -3,10 +3,10 @@
 import type { LayoutHandle } from '../core/base.js'
 import type { LocalHandle } from '../core/client.js'
 import { own } from './core.js'
-import { expectBelow, expectLength, layoutError, lengthError, phaseError, updateError } from './failure.js'
+import { expectBelow, expectLength, expectList, layoutError, lengthError, phaseError, updateError } from './failure.js'
 import { DIGEST_BYTES, hasher } from './hashes.js'
 import type { Layout } from './layout.js'
-import { decodeList } from './list.js'
+import { readList } from './list.js'
 import { add } from './masks.js'
 
 const LANES = 2
@@ -152,7 +152,7 @@ export class Local implements Omit<LocalHandle, 'replay' | 'arrive' | 'encode'> 
 
   /** The partitions after a list; those that do not change are the same arrays. Downloads of changed ones are dropped. */
   #next(list: Uint8Array, after: Layout, contentHashes: Uint8Array): Partitions {
-    const entries = decodeList(list, this.#layout, after)
+    const entries = expectList(readList(list, this.#layout, after))
     expectLength('content hashes', contentHashes, after.partitions * DIGEST_BYTES)
     const { recordBytes, partitionRecords, partitionBytes } = after
     // The list has all records of new partitions. If other partitions are missing, the new ones are downloaded too.

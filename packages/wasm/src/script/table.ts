@@ -5,9 +5,10 @@ import { bytesToHex } from '@noble/hashes/utils.js'
 import type { DirectoryHandle, DirectoryShapeHandle, LayoutHandle } from '../core/base.js'
 import { own } from './core.js'
 import { DirectoryShape, ENTRY_BYTES, HEADER_BYTES, isAscending, perfectIn, tooShort, viewOf } from './directory.js'
-import { directoryError, expectLength, indexError, updateError } from './failure.js'
+import { directoryError, expectLength, expectList, indexError, updateError } from './failure.js'
 import { FINGERPRINT_BYTES } from './hashes.js'
-import { changesOf, decodeList } from './list.js'
+import type { Layout } from './layout.js'
+import { ADD, DELETE, type Entry, readList } from './list.js'
 import { hashOf } from './wyhash.js'
 
 const MAGIC = 0x4452_4950 // 'PIRD'
@@ -95,7 +96,8 @@ export class Directory implements Omit<DirectoryHandle, 'replayed'> {
 
   updated(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): DirectoryHandle {
     const changes = new Map<number, Change[]>()
-    for (const change of changesOf(decodeList(list, own(before), own(after)), own(after))) {
+    const entries = expectList(readList(list, own(before), own(after)))
+    for (const change of changesOf(entries, own(after))) {
       const number = this.#shape.number(change.print)
       const others = changes.get(number)
       if (others) others.push(change)
@@ -184,4 +186,17 @@ function concatenated(parts: readonly Uint8Array[]): Uint8Array {
     at += part.length
   }
   return bytes
+}
+
+/** The fingerprints that a list deletes and then those that it adds, each with its index. Throws `update`. */
+function changesOf(entries: readonly Entry[], { recordBytes }: Layout) {
+  if (recordBytes < FINGERPRINT_BYTES) throw updateError('a record has no room for a fingerprint of 16 bytes')
+  return [DELETE, ADD].flatMap(wanted =>
+    entries
+      .filter(({ kind }) => kind === wanted)
+      .map(({ difference, index }) => ({
+        print: difference.subarray(0, FINGERPRINT_BYTES),
+        index: wanted === ADD ? index : undefined,
+      })),
+  )
 }
