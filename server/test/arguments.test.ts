@@ -111,6 +111,21 @@ test('a publisher’s key that is neither digits nor a file', async () => {
   expect([code, stderr]).toEqual([1, expect.stringMatching(/5f0c: expected 64 hex digits.* neither/)])
 })
 
+test.each([
+  [1, ['serve', '--port', '0', '--store', 'nowhere']],
+  [1, ['export', '--server', 'https://a.example', '--out', 'nowhere']],
+  [2, ['audit', '--servers', 'https://a.example', '--store', 'nowhere']],
+  [2, ['get', '--servers', 'https://a.example,https://b.example', 'otter']],
+])('a publisher’s key that looks like a file, and is none: %i, %j', async (exit, args) => {
+  for (const file of ['publisher.pub', './publisher', 'keys/publisher']) {
+    const { code, stderr } = await keyhush(...args, '--publisher-key', join(folder.path, file))
+    expect([code, stderr]).toEqual([
+      exit,
+      expect.stringMatching(/expected a file with 64 hex digits, got no such file;/),
+    ])
+  }
+})
+
 test('origins of web views are taken', async () => {
   const origins = ['capacitor://localhost', 'ionic://localhost', 'tauri://localhost', 'app://bundle']
   const { code, stderr } = await keyhush(...serve('--dataset', 'nowhere', '--allow-origin', ...origins))

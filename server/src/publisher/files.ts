@@ -75,11 +75,14 @@ export async function readableByAll(file: string): Promise<string | undefined> {
   return (mode & OTHERS_READ) === 0 ? undefined : `${file}: every user of this machine can read it; chmod 600 it`
 }
 
-/** The error for a text that is neither a key nor the name of a file. */
+/** The error for a text that is neither a key nor the name of a file: it may have been meant as either. */
 function notThere(error: NodeJS.ErrnoException): never {
   if (error.code !== 'ENOENT') throw error
+  const { path = '' } = error
   throw new PublishError(
-    `${error.path}: expected 64 hex digits or a file with them, got neither; copy what \`keyhush keygen\` prints`,
+    /[/\\.]/.test(path)
+      ? `${path}: expected a file with 64 hex digits, got no such file; is the path right?`
+      : `${path}: expected 64 hex digits or a file with them, got neither; copy what \`keyhush keygen\` prints`,
   )
 }
 
