@@ -149,7 +149,8 @@ test.each([
   [['--cosign', 'x=y'], 'expected --cosign, --log and --listen together'],
   [['--listen', '0', '--log', 'x'], 'expected --cosign, --log and --listen together'],
   [['--cosign', 'x=y', '--listen', '0', '--log', 'x', '--once'], 'and no --once'],
-  [['--cosign', 'cosign.key', '--listen', '0', '--log', 'x'], 'expected a name and a key file'],
+  [['--cosign', 'cosign.key', '--listen', '0', '--log', 'x'], 'expected a name without scheme and a key file'],
+  [['--cosign', 'https://x=y', '--listen', '0', '--log', 'x'], 'expected a name without scheme and a key file'],
 ])('%j is refused before anything is asked', async (args, why) => {
   const store = join(await temporaryDirectory(), 'audit')
   const all = ['--servers', 'https://a.example', '--publisher-key', PUBLISHER_KEY, '--store', store, ...args]

@@ -1,11 +1,12 @@
 // `keyhush audit --cosign`: answers a log on a port of its own, and looks at once when the log has an epoch that was not checked yet.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { KEY_NAME, LOG_KEY, LogError, parseNoteKey } from '@keyhush/protocol/log'
+import { LOG_KEY, LogError, parseNoteKey } from '@keyhush/protocol/log'
 import { Cosigner } from '../audit/cosigner.js'
 import { BuildError } from '../base/errors.js'
 import { witnessServer } from '../http/witness.js'
 import { readableByAll, readKeyFile } from '../publisher/files.js'
+import { isOwnName } from '../publisher/log.js'
 import { MOST_SUBMISSION_BYTES } from '../publisher/submission.js'
 import { ReadTiles } from '../publisher/tiles.js'
 import type { Storage } from '../storage/storage.js'
@@ -66,8 +67,10 @@ export async function cosigning(
   if (cosign === undefined || listen === undefined || line === undefined || once)
     throw new BuildError('expected --cosign, --log and --listen together, and no --once, got others; see --help')
   const [name = '', ...file] = cosign.split('=')
-  if (!KEY_NAME.test(name) || file.length === 0)
-    throw new BuildError(`--cosign: expected a name and a key file as a.example/w=cosign.key, got ${cosign}`)
+  if (!isOwnName(name) || file.length === 0)
+    throw new BuildError(
+      `--cosign: expected a name without scheme and a key file, as a.example/w=cosign.key, got ${cosign}`,
+    )
   const key = await readKeyFile(file.join('='))
   const warning = await readableByAll(file.join('='))
   if (warning !== undefined) process.stderr.write(`keyhush: ${warning}\n`)

@@ -73,9 +73,9 @@ export class PublisherLog {
    * await PublisherLog.create('log', 'example.com/keys', databaseId) // 'log example.com/keys/5f…+1c…+AR…'
    */
   static async create(folder: string, name: string, databaseId: Uint8Array): Promise<string> {
-    if (!KEY_NAME.test(name) || name.endsWith('/')) {
+    if (!isOwnName(name) || name.endsWith('/')) {
       throw new PublishError(
-        `${name}: expected a name as example.com/keys, without spaces and plus signs, got another; give one that is yours for ever`,
+        `${name}: expected a name as example.com/keys, without scheme, spaces and plus signs, got another; give one that is yours for ever`,
       )
     }
     await mkdir(folder).catch((error: NodeJS.ErrnoException) => {
@@ -239,6 +239,11 @@ async function read(folder: string, text: string): Promise<LogFolder> {
     )
   }
   return { policy, key, tiles, leaves, note, signers }
+}
+
+/** Whether a log or a witness may be called so: a name in notes is a URL without its scheme (c2sp.org/signed-note). */
+export function isOwnName(name: string): boolean {
+  return KEY_NAME.test(name) && !name.includes('://')
 }
 
 function signedBy(log: NoteKey, { secretKey }: KeyPair, leaves: Path): Note {
