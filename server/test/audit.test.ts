@@ -18,7 +18,7 @@ import { filesIn, startStaticHost } from '../../tests/support/static-host.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { thoroughly } from '../../tests/support/thoroughly.js'
 import { emptyDatabase } from '../dist/dataset/view.js'
-import { readKeyFile } from '../dist/index.js'
+import { MemoryStorage, readKeyFile } from '../dist/index.js'
 import {
   add,
   audited,
@@ -34,9 +34,9 @@ import {
   withList,
 } from './audit-world.js'
 import { keyhush, runKeyhush } from './command.js'
-import { pseudoRandom, temporaryDirectory } from './helpers.js'
+import { createIn, listening, pseudoRandom, temporaryDirectory } from './helpers.js'
 import { command, started } from './spawned.js'
-import { batchOn, bodyOf, printOf, servedFrom, signatureOf } from './updatable-helpers.js'
+import { batchOn, bodyOf, opened, printOf, servedFrom, signatureOf } from './updatable-helpers.js'
 
 /** Where the record of a list's first entry begins. */
 const RECORD = 40 + 5
@@ -267,6 +267,13 @@ describe('publisher and servers lie together', () => {
   })
 })
 
+const OTHER = ed25519.keygen(new Uint8Array(32).fill(8))
+type Key = Pick<typeof PUBLISHER, 'publicKey'>
+const underAnother = (expected: Key, came: Key) => {
+  const [first, second] = [expected, came].map(({ publicKey }) => `${toHex(publicKey).slice(0, 8)}…`)
+  return `expected a signature under the key ${first}, got one under another key, ${second}; ask the publisher`
+}
+
 const hangsUp: Lie = (_, _exchange, connection) => {
   connection.destroy()
   return undefined
@@ -285,16 +292,16 @@ const endless: Lie = (_, _exchange, connection) => {
 describe('what is no proof against the publisher is said, and following can go on', () => {
   test.each([
     ['a fork that nobody signed', { key: null }],
-    ['a fork that another key signed', { key: ed25519.keygen(new Uint8Array(32).fill(8)) }],
+    ['a fork that another key signed', { key: OTHER }],
   ])('%s', async (_, how) => {
-    const { audit, publish, updatable, lie } = await audited()
+    const { audit, publish, updatable, lie, proxies } = await audited()
     await publish([edit(1)])
     lie(inPlace({ ...updatable.newest.manifest, expires: 4_000_000_000 }, how), [1])
     const outcome = await audit()
     expect([outcome.code, told(outcome), outcome.stderr]).toEqual([
       4,
       ['1 store'],
-      expect.stringContaining("the key vouches for one at most: ask the other's operator"),
+      expect.stringContaining(`the key vouches for one at most: ask the operator of ${proxies[1].url}\n`),
     ])
     lie(undefined)
     expect(told(await audit())).toEqual(['1 store', '2 list'])
@@ -304,11 +311,64 @@ describe('what is no proof against the publisher is said, and following can go o
     const { audit, make, updatable, lie, sign } = await audited()
     await make([edit(1)])
     expect((await audit()).code).toBe(3)
-    lie(inPlace(updatable.newest.manifest, { key: ed25519.keygen(new Uint8Array(32).fill(8)) }))
+    lie(inPlace(updatable.newest.manifest, { key: OTHER }))
     const outcome = await audit()
-    expect([outcome.code, told(outcome)]).toEqual([3, ['1 store']])
+    expect([outcome.code, told(outcome), outcome.stderr]).toEqual([
+      4,
+      ['1 store'],
+      expect.stringContaining(`epoch 2: ${underAnother(PUBLISHER, OTHER)}`),
+    ])
     lie(undefined)
     await sign()
+    expect((await audit()).code).toBe(0)
+  })
+
+  test("another publisher's key than the list's: at once, and with the store kept", async () => {
+    const { servers, audit, store, updatable, lie } = await audited()
+    const urls = servers.map(({ url }) => url).join()
+    const wrongly = (store: string) =>
+      keyhush('audit', '--servers', urls, '--publisher-key', toHex(OTHER.publicKey), '--store', store, '--once')
+    const fresh = join(await temporaryDirectory(), 'audit')
+    for (const outcome of [await wrongly(fresh), await wrongly(store)])
+      expect([outcome.code, outcome.stderr]).toEqual([4, expect.stringContaining(underAnother(OTHER, PUBLISHER))])
+    lie(inPlace(updatable.newest.manifest, { key: null }))
+    expect((await audit()).code).toBe(0) // it has kept the signature
+  })
+
+  test('an epoch that a server or a folder does not keep any more, unless that is a replica that is behind', async () => {
+    const { audit, auditIn, proxies, servers, lie } = await audited()
+    const forgetful = await opened(await createIn(new MemoryStorage(), dataset), { history: 1 })
+    proxies[1].target = (await listening({ datasets: [{ updatable: forgetful }] })).url
+    const all = [...servers.map(({ updatable }) => updatable), forgetful]
+    for (const n of [1, 2, 3]) {
+      for (const each of all) await each.publish(batchOn(each, [edit(n)]))
+      for (const each of all) await each.addSignature(signatureOf(each))
+    }
+    const gone = `${proxies[1].url}: expected the manifest of epoch 2, got none any more; you were away`
+    const outcome = await audit()
+    expect([outcome.code, told(outcome), outcome.stderr]).toEqual([4, ['1 store'], expect.stringContaining(gone)])
+    expect(outcome.stderr).toContain('begin with a new --store')
+    expect(told(await auditIn(join(await temporaryDirectory(), 'audit')))).toEqual(['4 export'])
+
+    proxies[1].target = servers[1].url
+    const [, ...newest] = [2, 3, 4].map(epoch => all[0]!.manifestOf(1, epoch))
+    const folder = Buffer.concat((await Promise.all(newest)).map(manifest => manifest!))
+    lie(
+      about(
+        '/v1/manifests',
+        changed(() => folder),
+      ),
+      [1],
+    )
+    const ofFolder = await audit()
+    expect([ofFolder.code, ofFolder.stderr]).toEqual([4, outcome.stderr])
+    const behind = { code: 'epoch_unknown', message: 'another', generation: 1, epoch: 1 }
+    lie(
+      about('/v1/manifests', () => ({ status: 404, headers: {}, body: Buffer.from(JSON.stringify(behind)) })),
+      [1],
+    )
+    expect((await audit()).code).toBe(3)
+    lie(undefined)
     expect((await audit()).code).toBe(0)
   })
 

@@ -7,16 +7,7 @@
 
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import {
-  checkFollows,
-  decodeManifest,
-  encodeManifest,
-  equalBytes,
-  fromHex,
-  type SignatureInfo,
-  toHex,
-  WireError,
-} from '@keyhush/protocol'
+import { checkFollows, decodeManifest, encodeManifest, equalBytes, fromHex, toHex, WireError } from '@keyhush/protocol'
 import { type Core, loadCore } from '@keyhush/wasm'
 import { type ContradictionError, DatasetError, PublishError, type PublishExit } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
@@ -27,7 +18,7 @@ import { UpdatableDatabase } from '../database/updatable.js'
 import { loadDataset } from '../dataset/load.js'
 import { type ExportOptions, exportDataset } from '../publisher/export.js'
 import { verified } from '../publisher/list.js'
-import { PublishedServer } from '../publisher/server.js'
+import { PublishedServer, signedByAnother } from '../publisher/server.js'
 import type { Storage } from '../storage/storage.js'
 import { type Claim, Claims } from './claims.js'
 import { checkFound, contradiction, type Evidence } from './evidence.js'
@@ -75,6 +66,10 @@ const MOST_CHAIN_BYTES = 64 * 1024 * 1024
 const MOST_DISPUTED = 4
 /** What a server shows has to come in this time, and one more request. */
 const LOOK_MILLISECONDS = 120_000
+
+/** Epochs that a server does not keep any more are checked by nobody. */
+const AWAY =
+  'you were away for longer than it keeps epochs: begin with a new --store, and say that nobody checked the epochs between'
 
 /** Folders below the auditor's. */
 const [EVIDENCE, DOWNLOAD, DATASET] = ['evidence', 'download', 'dataset']
@@ -173,7 +168,8 @@ export class Audit {
       await this.#keepSignature(claims)
     }
     const { epoch, expires } = this.checked!.manifest
-    if (this.shown > epoch) faults.push(notYet(this.shown))
+    const isSigned = claims.of(epoch).some(({ signature }) => signature !== undefined)
+    if (this.shown > epoch || !isSigned) faults.push(this.#unsigned(this.shown, claims))
     if (expires === 0 || expires > this.#now()) return
     const at = new Date(expires * 1000).toISOString()
     faults.push(new PublishError(`epoch ${epoch}: expected one that has not expired, got ${at}; ask the publisher`, 4))
@@ -234,8 +230,7 @@ export class Audit {
   /** Asks all servers. What is wrong with one is added to `faults`. */
   async #ask(head: KnownManifest, faults: PublishError[]): Promise<Claims> {
     const claims = new Claims()
-    const signatures: SignatureInfo[] = []
-    const asked = this.#servers.map(server => this.#askOne(server, head, claims, signatures))
+    const asked = this.#servers.map(server => this.#askOne(server, head, claims))
     for (const outcome of await Promise.allSettled(asked)) {
       if (outcome.status === 'fulfilled') continue
       if (!(outcome.reason instanceof PublishError)) throw outcome.reason
@@ -243,17 +238,12 @@ export class Audit {
     }
     await this.#addOwn(head, claims)
     await this.#fetchDisputed(head, claims)
-    claims.vouch(signatures, this.#options.publisherKey)
+    claims.vouch(this.#options.publisherKey)
     return claims
   }
 
   /** Notes what a server shows, and its signatures. */
-  async #askOne(
-    server: PublishedServer,
-    head: KnownManifest,
-    claims: Claims,
-    signatures: SignatureInfo[],
-  ): Promise<void> {
+  async #askOne(server: PublishedServer, head: KnownManifest, claims: Claims): Promise<void> {
     const until = performance.now() + LOOK_MILLISECONDS
     const info = await server.info()
     if (info.database !== toHex(head.manifest.databaseId))
@@ -267,13 +257,13 @@ export class Audit {
       if (epoch >= head.manifest.epoch || this.#updatable?.status(epoch) !== undefined)
         claims.add(epoch, manifest, server).generation = generation
     }
-    signatures.push(...info.signatures)
+    claims.signatures.push(...info.signatures)
     const newest = Math.max(0, ...info.epochs.map(({ epoch }) => epoch))
     this.#shown.set(server, newest)
     let [last, bytes] = [head, 0]
     while (last.manifest.epoch < newest) {
       const since = last.manifest.epoch
-      const page = (await server.since(since)).filter(({ manifest }) => manifest.epoch > since)
+      const page = await server.since(since, AWAY)
       if (page.length === 0) throw fault(server, `expected the manifests after epoch ${since}, got none; look again`, 3)
       for (const next of page) {
         follow(server, last, next)
@@ -342,7 +332,9 @@ export class Audit {
       if (vouched.length > 1) throw await this.#contradiction(`${said(epoch)}; the key vouches for both`, proofs)
     }
     for (const epoch of claims.disputed.slice(0, MOST_DISPUTED)) {
-      const why = "the key vouches for one at most: ask the other's operator"
+      const doubted = claims.of(epoch).filter(({ isVouched }) => !isVouched)
+      const names = new Set(doubted.flatMap(({ servers }) => [...servers].map(({ name }) => name)))
+      const why = `the key vouches for one at most: ask the operator of ${[...names].join(', ')}`
       faults.push(new PublishError(`${said(epoch)}; ${why}`, 4))
     }
   }
@@ -382,6 +374,12 @@ export class Audit {
     const { manifest, manifestHash } = this.checked!
     const signature = claims.of(manifest.epoch).find(({ hash }) => hash === manifestHash)?.signature
     if (signature !== undefined) await this.#updatable!.addSignature(signature)
+  }
+
+  /** What is wrong with an epoch for which the key does not vouch, or that not all servers show. */
+  #unsigned(epoch: number, { signatures }: Claims): PublishError {
+    const other = signedByAnother(epoch, signatures, this.#key)
+    return other === undefined ? notYet(epoch) : new PublishError(`epoch ${epoch}: ${other}`, 4)
   }
 
   #contradiction(found: string, proofs: readonly Evidence[], list?: Uint8Array): Promise<ContradictionError> {

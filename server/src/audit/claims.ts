@@ -23,6 +23,8 @@ export interface Claim {
 
 export class Claims {
   readonly #claims = new Map<number, Map<string, Claim>>()
+  /** that servers show, by any key */
+  readonly signatures: SignatureInfo[] = []
 
   add(epoch: number, hash: string, server?: PublishedServer): Claim {
     const claims = this.#claims.get(epoch) ?? new Map<string, Claim>()
@@ -47,8 +49,8 @@ export class Claims {
     return this.epochs.filter(epoch => this.of(epoch).length > 1)
   }
 
-  /** Finds out which are vouched for. Of `signatures` nothing is believed but what verifies under the key. */
-  vouch(signatures: readonly SignatureInfo[], publicKey: Uint8Array): void {
+  /** Finds out which are vouched for. Of the signatures nothing is believed but what verifies under the key. */
+  vouch(publicKey: Uint8Array): void {
     for (const epoch of [...this.epochs].reverse()) {
       for (const claim of this.of(epoch)) {
         const { known } = claim
@@ -56,7 +58,7 @@ export class Claims {
         const { generation, previousManifest } = known.manifest
         const signs = ({ signature }: SignatureInfo) =>
           verifies(fromHex(signature), signedBytes(known.bytes), publicKey)
-        const found = signatures.find(each => each.epoch === epoch && signs(each))
+        const found = this.signatures.find(each => each.epoch === epoch && signs(each))
         if (found !== undefined) {
           const { signature } = found // without the proof that the server has of it
           claim.signature ??= { publicKey: toHex(publicKey), generation, epoch, signature }

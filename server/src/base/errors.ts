@@ -70,18 +70,25 @@ export class InUseError extends DatasetError {}
  */
 export type PublishExit = 1 | 3 | 4 | 5 | 75
 
+interface Refused {
+  readonly code?: string | undefined
+  readonly epoch?: number | undefined
+}
+
 /** Why nothing, or not everything, was published. The message is written to be shown as it is. */
 export class PublishError extends OperatorError {
   override readonly name = 'PublishError'
   /** exit code of the command */
   readonly exit: PublishExit
-  /** of a server's error reply */
+  /** of a server's error reply; undefined: it has none */
   readonly code: string | undefined
+  readonly epoch: number | undefined
 
-  constructor(message: string, exit: PublishExit = 1, code?: string) {
+  constructor(message: string, exit: PublishExit = 1, { code, epoch }: Refused = {}) {
     super(message)
     this.exit = exit
     this.code = code
+    this.epoch = epoch
   }
 }
 

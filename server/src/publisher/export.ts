@@ -7,7 +7,7 @@ import { PublishError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import type { Progress } from '../dataset/build.js'
 import { blobsOf, writeDataset } from '../dataset/directory.js'
-import { isSigned, PublishedServer } from './server.js'
+import { isSigned, PublishedServer, signedByAnother } from './server.js'
 
 export interface ExportOptions {
   /** base URL */
@@ -48,10 +48,12 @@ export async function exportDataset(options: ExportOptions) {
           'the dataset that was built, and publish its batches again (publish --catch-up)',
       )
     }
-    if (!isSigned({ manifest, bytes }, await server.signatures(), options.publisherKey)) {
-      throw new PublishError(
-        `${server.name}: expected this publisher's signature of epoch ${manifest.epoch} (manifest hash ${toHex(blake3(bytes))}), got none; sign it: \`keyhush publish\` without a batch`,
-      )
+    const signatures = await server.signatures()
+    if (!isSigned({ manifest, bytes }, signatures, options.publisherKey)) {
+      const why =
+        signedByAnother(manifest.epoch, signatures, toHex(options.publisherKey)) ??
+        "expected this publisher's signature, got none; sign it: `keyhush publish` without a batch"
+      throw new PublishError(`${server.name}: epoch ${manifest.epoch} (manifest hash ${toHex(blake3(bytes))}): ${why}`)
     }
     const blobs = blobsOf(manifest)
     await writeDataset(options.out, bytes, options.force ?? false, async writeBlob => {

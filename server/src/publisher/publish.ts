@@ -391,14 +391,8 @@ class Publication implements Record<Step, () => Promise<void>> {
     const chain = [low]
     while (chain.at(-1)!.manifest.epoch < this.#tip.manifest.epoch) {
       const since = chain.at(-1)!.manifest.epoch
-      const more = await ahead.since(since).catch((error: PublishError) => {
-        if (error.code !== 'epoch_unknown') throw error
-        const remedy = 'begin a new store at the server that is behind from `keyhush export` of this one'
-        throw new PublishError(
-          `${ahead.name}: expected the manifest of epoch ${since + 1}, got none any more; ${remedy}`,
-          4,
-        )
-      })
+      const remedy = 'begin a new store at the server that is behind from `keyhush export` of this one'
+      const more = await ahead.since(since, remedy)
       const wanted = more.filter(({ manifest }) => manifest.epoch <= this.#tip.manifest.epoch) // others may publish
       if (wanted.length === 0) break
       chain.push(...wanted)
@@ -642,7 +636,7 @@ async function ofAll<T>(
   if (unexpected !== undefined) throw unexpected
   const heaviest = ([4, 1, 3, 5] as const).map(exit => failures.find(error => error.exit === exit)).find(error => error)
   if (heaviest !== undefined) {
-    throw new PublishError(failures.map(({ message }) => message).join('\n'), heaviest.exit, heaviest.code)
+    throw new PublishError(failures.map(({ message }) => message).join('\n'), heaviest.exit, heaviest)
   }
   return outcomes.map(outcome => (outcome as PromiseFulfilledResult<T>).value)
 }

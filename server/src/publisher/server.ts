@@ -47,6 +47,18 @@ export function isSigned(
   )
 }
 
+/** What came instead of a signature under this key (hex), if only another key has signed the epoch; undefined: none has. Verifies nothing. */
+export function signedByAnother(
+  epoch: number,
+  signatures: readonly SignatureInfo[],
+  publicKey: string,
+): string | undefined {
+  const keys = signatures.filter(each => each.epoch === epoch).map(each => each.publicKey)
+  if (keys.length === 0 || keys.includes(publicKey)) return undefined
+  const came = `one under another key, ${keys[0]!.slice(0, 8)}…`
+  return `expected a signature under the key ${publicKey.slice(0, 8)}…, got ${came}; ask the publisher, and not the servers, for the right key`
+}
+
 export class PublishedServer {
   /** without a final slash */
   readonly url: string
@@ -72,10 +84,20 @@ export class PublishedServer {
     return this.#manifest(`/v1/manifest?generation=${generation}&epoch=${epoch}`)
   }
 
-  /** The manifests after an epoch, or some of them. Each continues the one before; hashes are the caller's to check. */
-  async since(epoch: number): Promise<readonly KnownManifest[]> {
-    const bytes = await this.#request(`/v1/manifests?since=${epoch}`)
-    return this.#read(() => decodeManifests(bytes))
+  /**
+   * The manifests after an epoch, or some of them. Each continues the one before; hashes are the caller's to check. `remedy`: what to do if
+   * the server does not keep the next one any more.
+   */
+  async since(epoch: number, remedy: string): Promise<readonly KnownManifest[]> {
+    const gone = () =>
+      new PublishError(`${this.name}: expected the manifest of epoch ${epoch + 1}, got none any more; ${remedy}`, 4)
+    const bytes = await this.#request(`/v1/manifests?since=${epoch}`).catch((error: PublishError) => {
+      const isGone = error.code === 'epoch_unknown' && error.epoch! > epoch // a replica that is behind has no later epoch
+      throw isGone ? gone() : error
+    })
+    const later = this.#read(() => decodeManifests(bytes)).filter(({ manifest }) => manifest.epoch > epoch)
+    if (later.length > 0 && later[0]!.manifest.epoch > epoch + 1) throw gone() // a folder has the newest
+    return later
   }
 
   async status(epoch: number): Promise<EpochStatus> {
@@ -143,9 +165,10 @@ export class PublishedServer {
     const date = Date.parse(response.headers.get('date') ?? '')
     this.clock = Number.isNaN(date) ? undefined : date / 1000
     if (response.status === 200) return bytes
-    const { code, message, databases } = this.#refusal(response, bytes)
+    const refusal = this.#refusal(response, bytes)
+    const { code, message, databases } = refusal
     const reason = databases === undefined || databases.length === 0 ? message : this.#nothingThere(databases)
-    throw this.#fault(`${response.status} ${code}: ${reason}`, PASSING.has(code) ? 3 : 1, code)
+    throw this.#fault(`${response.status} ${code}: ${reason}`, PASSING.has(code) ? 3 : 1, refusal)
   }
 
   /** A reply that is none of a Keyhush server's is a proxy's, or of something else at that URL. */
@@ -160,8 +183,8 @@ export class PublishedServer {
     }
   }
 
-  #fault(text: string, exit: PublishExit = 1, code?: string): PublishError {
-    return new PublishError(`${this.name}: ${printable(text)}`, exit, code)
+  #fault(text: string, exit: PublishExit = 1, refusal?: ErrorReply): PublishError {
+    return new PublishError(`${this.name}: ${printable(text)}`, exit, refusal)
   }
 
   /** Why a server that has databases at these paths replied 404. */
