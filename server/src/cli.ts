@@ -72,6 +72,9 @@ const dataOptions = () => [
 const packOption = () =>
   counted('--pack <g>', 'records in a block; more make hints smaller and answers longer (default: chosen)')
 
+/** Option of `build` and `dev`. */
+const nameOption = () => new Option('--name <name>', 'name that the database id is derived from (default: the data)')
+
 const layoutOptions = () => [
   counted('--partitions <q>', 'number of partitions (default: chosen from the size)'),
   packOption(),
@@ -92,7 +95,7 @@ const layoutOptions = () => [
     'experimental: make the public hint for lookups with one server, without a download; needs --expires (docs/operations/one-server.md)',
   ),
   new Option('--succeeds <file>', 'manifest that this generation follows, as GET /v1/manifest returns it'),
-  new Option('--name <name>', 'name that the database id is derived from (default: the data)'),
+  nameOption(),
 ]
 
 const buildCommand = program
@@ -149,6 +152,10 @@ program
     workers,
   )
   .option(
+    '--no-blobs',
+    'withhold downloads: partitions, directories and update lists; clients use mode instant alone (docs/operations/serve.md)',
+  )
+  .option(
     '--publisher-key <[name=]key...>',
     'accept batches signed with this key only: 64 hex digits or a file of them; with a name, into that store',
   )
@@ -190,7 +197,7 @@ const devCommand = program
   )
   .option('--allow-origin <origin...>', 'as for serve (default: localhost; with --host, *)', origins)
   .option('--log-level <level>', 'as for serve', 'warn')
-for (const option of dataOptions()) devCommand.addOption(option)
+for (const option of [...dataOptions(), nameOption()]) devCommand.addOption(option)
 devCommand.action(async (data, options) => (await import('./commands/dev.js')).dev(data, options))
 
 program

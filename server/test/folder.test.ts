@@ -95,6 +95,7 @@ test('the folder has all that a client needs; a batch makes the next epoch, and 
     proofs: [],
     updates: true,
     push: false,
+    blobs: true,
     fence: false,
     instant: false,
     single: false,

@@ -79,6 +79,7 @@ test('GET /v1/info says what is offered', async () => {
     proofs: ['merkle', 'tags'],
     updates: false,
     push: false,
+    blobs: true,
     fence: false,
     instant: true,
     single: true,

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import {
+  contentHash,
   decodeOneServerAnswer,
   encodeManifest,
   encodeOneServerQuery,
@@ -120,6 +121,15 @@ async function edit(updatable: UpdatableDatabase, index: number, expires = EXPIR
   await updatable.publish(batchOn(updatable, [{ op: 'edit', index, value }], { encoding: 'hex', expires }))
   return value
 }
+
+test('a server that withholds downloads gives the public hint, and answers', async () => {
+  const dataset = await hinted()
+  const { app } = await withComputations({ dataset, blobs: false }, { instant: false })
+  await ready(app)
+  const { manifest } = dataset
+  expect(await found(app, manifest, [5])).toBe(recordOf(5))
+  expect((await app.inject(`/v1/blobs/${toHex(contentHash(manifest, 0))}`)).statusCode).toBe(404)
+})
 
 test('a server finds records, and its replies have the lengths that follow from the manifest', async () => {
   const dataset = await hinted()

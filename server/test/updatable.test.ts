@@ -520,6 +520,7 @@ describe('over HTTP', () => {
         proofs: ['merkle', 'tags'],
         updates: true,
         push: true,
+        blobs: true,
         fence: true,
         instant: true,
         single: true,

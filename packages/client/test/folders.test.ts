@@ -37,7 +37,16 @@ function filesOf(epochs: readonly Database[]): Files {
     database: toHex(newest.manifest.databaseId),
     epochs: epochs.slice(-2).map(idsOf),
     offers: {
-      ...{ proofs: [], updates: true, push: false, fence: false, instant: false, single: false, oneServer: false },
+      ...{
+        proofs: [],
+        updates: true,
+        push: false,
+        blobs: true,
+        fence: false,
+        instant: false,
+        single: false,
+        oneServer: false,
+      },
       history: 64,
     },
     signatures: epochs.map(each => signatureOf(each)),

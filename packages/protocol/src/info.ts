@@ -24,6 +24,8 @@ export interface Info {
     /** update lists: the database can change */
     readonly updates: boolean
     readonly push: boolean
+    /** downloads: partitions, directories and update lists, which every mode but `instant` needs */
+    readonly blobs: boolean
     /** a rollback fence; missing: false */
     readonly fence: boolean
     /** instant lookups; missing: false */
@@ -151,6 +153,7 @@ export function parseInfo(json: unknown): Info {
       proofs: array('info offers.proofs', offers['proofs']).map(value => string('info offers.proofs', value)),
       updates: offers['updates'] === true,
       push: offers['push'] === true,
+      blobs: offers['blobs'] === true,
       fence: offers['fence'] === true,
       instant: offers['instant'] === true,
       single: offers['single'] === true,

@@ -42,6 +42,7 @@ export const InfoSchema = Type.Object({
     proofs: Type.Array(Type.String()),
     updates: Type.Boolean(),
     push: Type.Boolean(),
+    blobs: Type.Boolean(),
     fence: Type.Boolean(),
     instant: Type.Boolean(),
     single: Type.Boolean(),

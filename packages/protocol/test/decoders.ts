@@ -156,6 +156,7 @@ export const CORPUS: readonly Uint8Array[] = [
         proofs: ['merkle'],
         updates: true,
         push: true,
+        blobs: true,
         fence: true,
         instant: true,
         single: true,

@@ -10,7 +10,7 @@ const info: Info = {
   database: 'cd'.repeat(16),
   epochs: [{ generation: 1, epoch: 1, manifest: 'ab'.repeat(32) }],
   offers: {
-    ...{ proofs: ['merkle'], updates: true, push: true, fence: true },
+    ...{ proofs: ['merkle'], updates: true, push: true, blobs: true, fence: true },
     ...{ instant: true, single: true, oneServer: true, history: 64 },
   },
   signatures: [{ publicKey: '01'.repeat(32), generation: 1, epoch: 1, signature: '23'.repeat(64) }],

@@ -24,7 +24,10 @@ import { ENDS_BY_ITSELF } from './stopping.js'
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const
 
 /** The options of `dev` as commander gives them. */
-export type DevArguments = Pick<BuildArguments, 'format' | 'recordBytes' | 'valueEncoding' | 'maxValueBytes'> & {
+export type DevArguments = Pick<
+  BuildArguments,
+  'format' | 'recordBytes' | 'valueEncoding' | 'maxValueBytes' | 'name'
+> & {
   readonly folder?: string
   readonly servers?: number
   readonly ports?: readonly number[]

@@ -46,6 +46,8 @@ export interface ServeArguments {
   readonly rateLimit: number
   /** worker threads; false: off; missing: as many as suit the machine */
   readonly instant?: number | false
+  /** false: nobody can download */
+  readonly blobs: boolean
   readonly metrics?: { readonly host: string; readonly port: number }
   /** how long /readyz says no before nothing new is answered */
   readonly drainSeconds: number
@@ -71,6 +73,7 @@ export async function serve(options: ServeArguments): Promise<void> {
     rateLimit: options.rateLimit,
     instant: options.instant === false ? false : { workers: options.instant },
     oneServer: options.instant === false ? false : {},
+    blobs: options.blobs,
     metrics,
     log: { level: options.logLevel, stream: new BoundedLog(process.stderr) },
   })

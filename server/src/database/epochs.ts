@@ -65,8 +65,8 @@ export interface Epochs {
    * `goOn`: called before each is read, and may throw.
    */
   since(epoch: number, reserve?: (bytes: number) => void, goOn?: () => void): Promise<Uint8Array | undefined>
-  /** by its hash in hex */
-  findBlob(hash: string): Promise<Blob | undefined>
+  /** By its hash in hex. `withholds`: only what has neither records nor changes of them, the public hint and proofs of signatures. */
+  findBlob(hash: string, withholds?: boolean): Promise<Blob | undefined>
 }
 
 export function infoOf({ manifest, manifestHash }: Epoch): EpochInfo {

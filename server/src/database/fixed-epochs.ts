@@ -72,7 +72,7 @@ export class FixedEpochs implements Epochs {
     return manifestBytes
   }
 
-  async findBlob(hash: string): Promise<Blob | undefined> {
-    return this.#blobs.get(hash) ?? hintBlob([this.newest], hash)
+  async findBlob(hash: string, withholds = false): Promise<Blob | undefined> {
+    return hintBlob([this.newest], hash) ?? (withholds ? undefined : this.#blobs.get(hash))
   }
 }

@@ -217,17 +217,17 @@ export class UpdatableDatabase implements Epochs {
     return epoch <= this.#answered.latest.manifest.epoch
   }
 
-  async findBlob(hash: string): Promise<Blob | undefined> {
+  async findBlob(hash: string, withholds = false): Promise<Blob | undefined> {
     const epochs = this.#answered.all.reverse()
+    const proof = this.#signatures.proof(hash)
+    const open = proof === undefined ? hintBlob(epochs, hash) : memoryBlob(proof)
+    if (open !== undefined || withholds) return open
     for (const epoch of epochs) {
       const blob = epoch.blob(hash)
       if (blob !== undefined) return blob
     }
     const proved = this.#proofs?.blob(hash)
-    if (proved !== undefined) return memoryBlob(proved)
-    const proof = this.#signatures.proof(hash)
-    if (proof !== undefined) return memoryBlob(proof)
-    return hintBlob(epochs, hash) ?? this.#past.list(hash)
+    return proved === undefined ? this.#past.list(hash) : memoryBlob(proved)
   }
 
   /** The signatures of any epoch that is kept, and their proofs. */

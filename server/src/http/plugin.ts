@@ -42,6 +42,8 @@ export interface MountedDataset {
 }
 
 export interface KeyhushOptions extends Omit<MountedDataset, 'name'> {
+  /** false: nobody can download partitions, directories and update lists. Default: true */
+  readonly blobs?: boolean | undefined
   /** shared by the databases of one process; default: its own */
   readonly readiness?: Readiness | undefined
   /** shared by the databases of one process; default: its own */
@@ -75,7 +77,7 @@ const MOST_UNSIGNED_SECONDS = 60
  * await app.register(keyhushPlugin, { prefix: '/phishing', dataset: await loadDataset('dataset') })
  */
 export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, options) => {
-  const { updatable, rateLimit, publisherKeys = [], onTrap = exitSoon } = options
+  const { updatable, rateLimit, publisherKeys = [], blobs = true, onTrap = exitSoon } = options
   const readiness = options.readiness ?? new Readiness()
   const unsent = options.unsent ?? new Unsent().watch(app)
   const fixed = updatable === undefined ? fixedOf(options) : undefined
@@ -95,8 +97,8 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   const routes = app.withTypeProvider<TypeBoxTypeProvider>()
   manifestRoute(routes, surroundings)
   const { instant, oneServer, proved } = options.computations ?? ownComputations(app, trapped)
-  infoRoute(routes, epochs, updatable, { instant: instant !== undefined, oneServer: oneServer !== undefined })
-  blobRoute(routes, epochs, unsent)
+  infoRoute(routes, epochs, updatable, { instant: instant !== undefined, oneServer: oneServer !== undefined, blobs })
+  blobRoute(routes, epochs, unsent, !blobs)
   answerRoute(routes, surroundings, proved, updatable?.fence)
   if (instant !== undefined) instantRoute(routes, surroundings, instant)
   if (oneServer !== undefined) {

@@ -29,6 +29,8 @@ export interface ServerOptions {
   readonly instant?: InstantOptions | false | undefined
   /** how lookups with one server are answered; false: not at all */
   readonly oneServer?: OneServerOptions | false | undefined
+  /** false: nobody can download partitions, directories and update lists. Default: true */
+  readonly blobs?: boolean | undefined
   /** pino's level and where lines go; default: no log */
   readonly log?: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
   /** how much of replies may stand in memory, for clients that do not read; and as much of bodies on their way */
@@ -55,7 +57,7 @@ declare module 'fastify' {
  */
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
   checkNames(options.datasets)
-  const { metrics, datasets, log, trustProxy, unsent: most } = options
+  const { metrics, datasets, log, trustProxy, unsent: most, blobs } = options
   const rateLimit = new RateLimit({ perMinute: options.rateLimit })
   const [readiness, allowOrigins] = [new Readiness(), options.allowOrigins ?? ['*']]
   const { app, unsent, bodies, connections, streams, batches, reads } = frame({
@@ -84,7 +86,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     const prefix = prefixOf(name)
     await app.register(keyhushPlugin, {
       ...{ prefix, dataset, updatable, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
-      ...{ computations, streams, batches, reads },
+      ...{ computations, streams, batches, reads, blobs },
     })
   }
   // Supervisors and balancers ask at the root, also when every database has a name.

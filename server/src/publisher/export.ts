@@ -45,7 +45,7 @@ export async function exportDataset(options: ExportOptions) {
     if (manifest.pointproofs !== undefined) {
       throw new PublishError(
         `${server.name}: expected a database without Pointproofs, got one whose openings cannot be downloaded; begin from ` +
-          'the dataset that was built, and publish its batches again (publish --catch-up)',
+          'the dataset that was built, and publish its batches again',
       )
     }
     const signatures = await server.signatures()

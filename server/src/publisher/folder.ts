@@ -222,6 +222,7 @@ function infoOf(copy: Copy, chain: readonly KnownManifest[], signatures: readonl
       proofs: [],
       updates: true,
       push: false,
+      blobs: true,
       fence: false,
       instant: false,
       single: false,

@@ -22,7 +22,7 @@ export async function startReferenceServer(dataset: Dataset): Promise<{ url: str
         return manifestBytes
       case '/v1/info': {
         const epochs = [{ generation, epoch, manifest: bytesToHex(hash(manifestBytes)) }]
-        const offers = { proofs: ['merkle', 'tags'], updates: false, push: false }
+        const offers = { proofs: ['merkle', 'tags'], updates: false, push: false, blobs: true }
         return {
           format: 1,
           software: 'reference/0',

@@ -208,7 +208,10 @@ function infoOf(known: readonly Database[]): Uint8Array {
     ...{ generation, epoch },
     manifest: toHex(blake3(manifestBytes)),
   }))
-  const offers = { proofs: ['merkle', 'tags'], updates: true, push: true, fence: true, instant: false, single: false }
+  const offers = {
+    ...{ proofs: ['merkle', 'tags'], updates: true, push: true, blobs: true },
+    ...{ fence: true, instant: false, single: false },
+  }
   const database = toHex(known[0]!.manifest.databaseId)
   const info = { format: 1, software: 'test', database, epochs, offers, signatures: [] }
   return new TextEncoder().encode(JSON.stringify(info))

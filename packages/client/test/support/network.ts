@@ -66,6 +66,8 @@ export class Network {
   /** whether servers answer instant lookups, and queries of suite 3 */
   instant = true
   single = true
+  /** whether servers give downloads */
+  blobs = true
   /** whether servers have a rollback fence, and what they know in it, by server and hint id */
   fence = true
   readonly hints = new Map<string, { readonly version: number; readonly hash: string }>()
@@ -176,7 +178,8 @@ export class Network {
     }
     if (path.startsWith('/v1/blobs/')) {
       const hash = path.slice('/v1/blobs/'.length)
-      const blob = this.proofs.get(hash) ?? databases.flatMap(({ blobs }) => blobs.get(hash) ?? [])[0]
+      const given = this.blobs ? databases : []
+      const blob = this.proofs.get(hash) ?? given.flatMap(({ blobs }) => blobs.get(hash) ?? [])[0]
       return blob ? ok(blob) : problem(404, 'not_found')
     }
     if (path === '/v1/events' && this.push) return this.#stream(server, seen)
@@ -233,6 +236,7 @@ export class Network {
       proofs: ['merkle', 'tags'],
       updates: true,
       push: true,
+      blobs: this.blobs,
       fence: this.fence,
       instant: this.instant,
       single: this.single,

@@ -1,5 +1,6 @@
 // GET /v1/blobs/<hash>: a partition, the key directory or an update list. It never changes, so the hash is its ETag and caches may keep
-// it for ever. A request for one range gets it (RFC 9110 §14); a request for several gets the whole.
+// it for ever. A request for one range gets it (RFC 9110 §14); a request for several gets the whole. A server may withhold all that has
+// records or changes of them.
 
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -11,11 +12,16 @@ import type { Routes } from './types.js'
 /** One spelling: the ETag repeats it. */
 const HASH = /^[0-9a-f]{64}$/
 
-export function blobRoute(app: Routes, epochs: Epochs, unsent: Unsent): void {
+const FORGOTTEN = 'no blob here has this hash; it may be of an old epoch'
+const WITHHELD =
+  'expected a hash of what this server gives, got another: it withholds downloads (--no-blobs); ask a server that offers them'
+
+/** `withholds`: it gives no downloads. */
+export function blobRoute(app: Routes, epochs: Epochs, unsent: Unsent, withholds: boolean): void {
   app.get<{ Params: { hash: string } }>('/v1/blobs/:hash', async (request, reply) => {
     const { hash } = request.params
-    const blob = HASH.test(hash) ? await epochs.findBlob(hash) : undefined
-    if (blob === undefined) throw new Refusal('not_found', 'no blob here has this hash; it may be of an old epoch')
+    const blob = HASH.test(hash) ? await epochs.findBlob(hash, withholds) : undefined
+    if (blob === undefined) throw new Refusal('not_found', withholds ? WITHHELD : FORGOTTEN)
     const reserve = (bytes: number, length: number) => unsent.reserve(request, reply, bytes, { length })
     return sendBlob(request, reply, blob, `"${hash}"`, reserve)
   })

@@ -11,7 +11,7 @@ export function infoRoute(
   app: Routes,
   epochs: Epochs,
   updatable: UpdatableDatabase | undefined,
-  computes: { readonly instant: boolean; readonly oneServer: boolean },
+  offered: { readonly instant: boolean; readonly oneServer: boolean; readonly blobs: boolean },
 ): void {
   app.get('/v1/info', { schema: { response: { 200: InfoSchema } } }, async (_request, reply) => {
     return reply.header('cache-control', 'no-store').send({
@@ -23,11 +23,12 @@ export function infoRoute(
         proofs: [...proofsOf(epochs.newest.manifest)],
         updates: updatable !== undefined,
         push: updatable !== undefined,
+        blobs: offered.blobs,
         fence: updatable !== undefined,
-        instant: computes.instant && hasInstant(epochs.newest.manifest),
+        instant: offered.instant && hasInstant(epochs.newest.manifest),
         single: epochs.newest.suites.includes(SUITE_PARITIES),
         oneServer:
-          computes.oneServer && epochs.newest.oneServer?.problem === undefined && hasOneServer(epochs.newest.manifest),
+          offered.oneServer && epochs.newest.oneServer?.problem === undefined && hasOneServer(epochs.newest.manifest),
         history: updatable?.history ?? 0,
       },
       signatures: updatable?.signed.list() ?? [],
