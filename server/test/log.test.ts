@@ -1,6 +1,6 @@
 // A publisher's log and its witnesses (docs/protocol/witnesses.md): `keyhush log`, `keyhush publish --log`, and what stops them.
 
-import { cp, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { open } from '@keyhush/client'
 import { fromHex, parseInfo, toHex } from '@keyhush/protocol'
@@ -315,9 +315,9 @@ describe('nothing is signed or sent', () => {
     const { path, publish, policy } = await rig()
     await publish(edit('x'))
     await writeFile(path('log/public/tile/0/000.p/2'), Buffer.alloc(64))
-    await expectRefused(publish(edit('y')), 'expected the tiles of its checkpoint', 4)
+    await expectRefused(publish(edit('y')), "0/000.p/2: expected what the log's checkpoint has", 4)
     await rm(path('log/public/tile'), { recursive: true })
-    await expectRefused(publish(edit('y')), 'expected the tiles of its checkpoint', 4)
+    await expectRefused(publish(edit('y')), "000.p/2: expected what the log's checkpoint has", 4)
     const other = (await rig()).policy
     await writeFile(path('log/policy'), other)
     await expectRefused(publish(edit('y')), 'as `log`, got another')
@@ -364,9 +364,48 @@ test('tiles of many entries are what the tree has, whatever was added at once; a
   let leaves: readonly Uint8Array[] = []
   for (const count of [1, 1, 253, 1, 1, 100, 243]) {
     await tiles.append(leaves, [new Uint8Array(7)]) // and the process ends before the checkpoint
+    expect(await tiles.read({ origin: '', size: leaves.length, root: rootOf(leaves) })).toEqual(leaves)
     leaves = await tiles.append(leaves, entries.slice(leaves.length, leaves.length + count))
+    await tiles.putCheckpoint('')
     expect(await tiles.leaves(leaves.length)).toEqual(entries.slice(0, leaves.length).map(leafHash))
   }
+})
+
+test('a file of the log that is damaged or missing is named, and the log signs nothing', async () => {
+  const folder = join(await temporaryDirectory(), 'log')
+  const databaseId = new Uint8Array(16).fill(1)
+  const line = await PublisherLog.create(folder, 'example.com/keys', databaseId)
+  await writeFile(join(folder, 'policy'), `${line}\nwitness a ${witnesses[0]!.key}\nquorum a\n`)
+  const epoch = (epoch: number) => ({ databaseId, epoch, manifestHash: new Uint8Array(32).fill(epoch) })
+  const log = await PublisherLog.open(folder)
+  for (const size of [255, 256, 300]) await log.append(epoch(size))
+  const checkpoint = join(folder, 'public/checkpoint')
+  const signed = await readFile(checkpoint, 'utf8')
+  const flipped = (bytes: Buffer) => bytes.map((byte, i) => (i === bytes.length - 1 ? byte ^ 1 : byte))
+  const damages: ((bytes: Buffer) => Uint8Array | undefined)[] = [
+    () => undefined,
+    () => new Uint8Array(),
+    flipped,
+    bytes => bytes.subarray(0, -1),
+    bytes => Buffer.concat([bytes, Buffer.alloc(1)]),
+  ]
+  const damaged = async (name: string, damage: (typeof damages)[number], work: () => Promise<unknown>) => {
+    const file = join(folder, 'public/tile', name)
+    const genuine = await readFile(file)
+    const bytes = damage(genuine)
+    await (bytes === undefined ? rm(file) : writeFile(file, bytes))
+    await expect(work()).rejects.toThrow(`${file}: expected what the log's checkpoint has`)
+    await writeFile(file, genuine)
+    expect(await readFile(checkpoint, 'utf8')).toBe(signed)
+  }
+  for (const damage of damages) await damaged('entries/001.p/44', damage, () => log.append(epoch(301)))
+  log.close()
+  const names = await readdir(join(folder, 'public/tile'), { recursive: true, withFileTypes: true })
+  const files = names.filter(each => each.isFile()).map(each => join(each.parentPath, each.name))
+  const all = files.map(file => file.slice(join(folder, 'public/tile/').length)).sort()
+  expect(all).toEqual(['0/000', '0/001.p/44', '1/000.p/1', 'entries/000', 'entries/001.p/44'])
+  for (const name of all) for (const damage of damages) await damaged(name, damage, () => PublisherLog.open(folder))
+  ;(await PublisherLog.open(folder)).close()
 })
 
 // Requests to servers and witnesses, in their order: before each, and after it without its reply.
