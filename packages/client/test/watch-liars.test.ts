@@ -162,6 +162,48 @@ describe('the publisher', () => {
     },
   )
 
+  test.each(['at the mark', 'ahead of the mark'])('signs two histories: %s it is told once a visit', async where => {
+    const isAhead = where === 'ahead of the mark'
+    const [directory, other] = [new Directory(), new Directory()]
+    for (const each of [directory, other]) each.publish({ [KEYS[5]!]: 'x' })
+    const first = await watching(directory, { mode: 'instant' })
+    await first.watch(KEY)
+    directory.publish({ [KEYS[6]!]: 'a' })
+    other.publish({ [KEYS[6]!]: 'b' })
+    if (!isAhead) await first.sync()
+    let mark = first.marks[KEY]
+    for (let visit = 0; visit < 3; visit++) {
+      const map = await watching(directory, { mode: 'local' })
+      directory.network.misbehave[B] = shownBy(other)
+      const own = await map.watch(KEY, { since: mark })
+      for (let i = 0; i < 3; i++) {
+        await settled(map)
+        await pass(map.harness, 70_000)
+      }
+      expect([map.heard, own.epoch], `visit ${visit}`).toEqual([[`${V} → ${V} at 3, contradiction`], 3])
+      mark = map.marks[KEY]
+      directory.network.misbehave[B] = undefined
+    }
+  })
+
+  test.each([0, 2])('has signed another history than that of a mark: it is told once, %i epochs later', async later => {
+    const [directory, other] = [new Directory(), new Directory()]
+    const first = await watching(directory, { mode: 'instant' })
+    directory.publish({ [KEYS[5]!]: 'x' })
+    await first.watch(KEY)
+    other.publish({ [KEYS[5]!]: 'y' })
+    for (let i = 0; i < later; i++) other.publish({ [KEYS[6]!]: `${i}` })
+    const map = await watching(other, { mode: 'instant' })
+    const own = await map.watch(KEY, { since: first.marks[KEY] })
+    await pass(map.harness, 70_000)
+    await settled(map)
+    expect([map.heard, own.epoch]).toEqual([[`${V} → ${V} at 2, contradiction`], 2 + later])
+    const next = await watching(other, { mode: 'instant' })
+    await next.watch(KEY, { since: map.marks[KEY] })
+    await settled(next)
+    expect(next.heard).toEqual([])
+  })
+
   test('signs a list without what its roots have: the next lookup contradicts it', async () => {
     const directory = new Directory()
     const map = await watching(directory, { mode: 'instant' })

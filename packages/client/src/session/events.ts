@@ -26,8 +26,8 @@ import { type Link, linksOf } from '../servers/transport.js'
 export interface Follower {
   /** the epoch it is at; undefined: not known, and nothing is followed */
   readonly base: (Pick<Partial<Agreed>, 'bytes'> & { readonly manifest: EpochId }) | undefined
-  /** how many hints were downloaded because no update led on */
-  readonly madeAnew: number
+  /** how many hints were downloaded because no update led on; missing: it has none */
+  readonly madeAnew?: number
   /** asks all servers that have not been heard, and brings the map to the newest epoch. `from`: the one whose line is the reason */
   follow(looking: Pick<Looking, 'heard'>, from: Link): Promise<void>
   /** learns what a server shows */

@@ -3,7 +3,7 @@
 import { equalBytes, fromHex, toHex } from '@keyhush/protocol'
 import { onAbort } from '../base/abort.js'
 import type { Found } from '../lookup/question.js'
-import { Calls } from '../watching/calls.js'
+import { Calls } from '../watching/telling.js'
 import type { Change, Ends, OnChange, Watch, WatchedHow, Watcher } from '../watching/watch.js'
 
 /** Looks a key up, as the map does. */

@@ -4,7 +4,6 @@ import { equalBytes, type Manifest } from '@keyhush/protocol'
 import { readList } from '@keyhush/wasm/update-list'
 import { lookAt } from '../servers/folder.js'
 import type { Agreed } from '../servers/manifests.js'
-import { isSame } from '../servers/manifests.js'
 import { OutdatedError, pathTo, type Saved } from '../servers/path.js'
 import type { RecentLists } from '../servers/recent-lists.js'
 import type { Following, Looking } from '../servers/target.js'
@@ -16,8 +15,6 @@ import type { Why } from './watched.js'
 export interface Elsewhere {
   readonly at: Agreed
   readonly why: Why
-  /** whether it is not of the history before: one of another database, or another one of this */
-  readonly isOther: boolean
 }
 
 /** `there`: they have nothing newer. */
@@ -27,11 +24,10 @@ export type Outcome = 'moved' | 'there' | Elsewhere
 export interface Reader {
   /** where it has read to; moved by `take` and `arrive` */
   readonly base: Agreed | Saved
-  hashOf(manifest: Agreed): Uint8Array
   /** reads a list that leads on */
   take(step: Step): void
-  /** learns the manifest of the epoch that it is at */
-  arrive(at: Agreed): void
+  /** learns a manifest of the epoch that it is at; returns whether it is the one */
+  arrive(at: Agreed): boolean
 }
 
 /** Throws the failures of servers. Undefined: another database, where maps stay. `most`: bytes of lists, by their manifests. */
@@ -51,21 +47,18 @@ export async function followLists(
     if (at === undefined) return outcome
     if (!equalBytes(at.manifest.databaseId, databaseId)) {
       // A publisher's key holds maps to their database, and one server alone may show another one of the publisher's.
-      return following.signing === undefined ? { at, why: 'gap', isOther: true } : undefined
+      return following.signing === undefined ? { at, why: 'database' } : undefined
     }
     if (at.manifest.epoch < epoch) return outcome
     if (at.manifest.epoch === epoch) {
-      const isThis = known === undefined ? equalBytes((base as Saved).hash!, reader.hashOf(at)) : isSame(known, at)
-      if (!isThis) return { at, why: 'contradiction', isOther: true }
-      reader.arrive(at)
-      return outcome
+      return reader.arrive(at) ? outcome : { at, why: 'fork' }
     }
     const path = await pathFrom(base, at, holders, following, signal)
-    if (path === undefined) return { at, why: 'contradiction', isOther: true }
+    if (path === undefined) return { at, why: 'fork' }
     loaded += path.reduce((sum, { manifest }) => sum + manifest.updateListBytes, 0)
-    if (path.length === 0 || loaded > most) return { at, why: 'gap', isOther: false }
+    if (path.length === 0 || loaded > most) return { at, why: 'gap' }
     for (const step of await withLists(path, following, recent, signal)) {
-      if (!leadsOn(step.list, reader.base.manifest, step.manifest)) return { at, why: 'gap', isOther: false }
+      if (!leadsOn(step.list, reader.base.manifest, step.manifest)) return { at, why: 'gap' }
       reader.take(step)
     }
   }
@@ -86,19 +79,15 @@ async function pathFrom(
   following: Following,
   signal: AbortSignal,
 ): Promise<readonly Agreed[] | undefined> {
-  const isAny = async () => {
-    const { databaseId, generation, epoch } = base.manifest
-    await pathTo({ manifest: { databaseId, generation, epoch }, hash: undefined }, at, holders, following, signal)
-    return undefined
+  const { databaseId, generation, epoch } = base.manifest
+  const any = { manifest: { databaseId, generation, epoch }, hash: undefined }
+  for (const from of [base, any]) {
+    try {
+      const { path } = await pathTo(from, at, holders, following, signal)
+      return from === base ? path : undefined
+    } catch (error) {
+      if (!(error instanceof OutdatedError)) throw error
+    }
   }
-  const none = (error: unknown) => {
-    if (error instanceof OutdatedError) return []
-    throw error
-  }
-  try {
-    return (await pathTo(base, at, holders, following, signal)).path
-  } catch (error) {
-    if (!(error instanceof OutdatedError)) throw error
-    return await isAny().catch(none)
-  }
+  return []
 }

@@ -2,8 +2,6 @@
 // and as many as there ever were, so that no server learns that one is watched no more. When they are asked for depends on epochs and on
 // what was drawn beforehand.
 
-import { equalBytes, type Manifest } from '@keyhush/protocol'
-import { abortable } from '../base/abort.js'
 import { BACKOFF_MS, WATCH_AGAIN_MS, WATCH_BATCH, WATCH_CHECK_MS, WATCH_LONGEST_PAUSE_MS } from '../base/constants.js'
 import { KeyhushError } from '../base/errors.js'
 import { randomBelow } from '../base/random.js'
@@ -14,14 +12,12 @@ import type { Session } from '../session/session.js'
 import type { Watched } from './watched.js'
 
 /** What is looked up. */
-interface Sought {
+export interface Sought {
   readonly keys: readonly Watched[]
   /** the most keys that there ever were */
   readonly most: number
-  /** of the database whose lists are read */
-  readonly databaseId: Uint8Array
-  /** called with what was found of some keys */
-  found(keys: readonly Watched[], placed: Placed): Promise<void>
+  /** called with what was found of some keys; returns whether that is of the database whose lists are read */
+  found(keys: readonly Watched[], placed: Placed): Promise<boolean>
 }
 
 export class Search {
@@ -30,7 +26,6 @@ export class Search {
   readonly #environment: Pick<Environment, 'clock' | 'random'>
   readonly #signal: AbortSignal
   #running: Promise<void> | undefined
-  #wake: () => void = () => {}
   /** the date of the next comparison */
   #checkAt: number
 
@@ -59,11 +54,10 @@ export class Search {
 
   /** Called now and then: begins if keys are lost, or if a comparison is due. */
   look(): void {
-    this.#wake()
     const isDue = this.#environment.clock.date() >= this.#checkAt
+    if (this.#running !== undefined || !this.#isFarEnough || !(isDue || this.#hasLost)) return
     if (isDue) this.#checkAt = this.#drawn()
-    if (!isDue && !this.#hasLost) return
-    this.#running ??= this.#run().finally(() => {
+    this.#running = this.#run().finally(() => {
       this.#running = undefined
     })
   }
@@ -72,27 +66,19 @@ export class Search {
     return this.#wanted.keys.some(({ isLost }) => isLost)
   }
 
+  /** Whether lookups are answered at an epoch that all lost keys need. */
+  get #isFarEnough(): boolean {
+    const { manifest } = this.#session
+    return manifest !== undefined && this.#wanted.keys.every(({ lostFrom }) => manifest.epoch >= lostFrom)
+  }
+
   /** Until no key is lost. At a time of its own: a generation brings everybody. */
   async #run(): Promise<void> {
     const { clock, random } = this.#environment
-    await this.#untilFarEnough()
     await sleep(clock, randomBelow(WATCH_AGAIN_MS + 1, random), this.#signal)
     for (let pause = BACKOFF_MS; !this.#signal.aborted; pause = Math.min(2 * pause, WATCH_LONGEST_PAUSE_MS)) {
-      if ((await this.#hasAskedAll()) && !this.#hasLost) return
+      if (this.#isFarEnough && (await this.#hasAskedAll()) && !this.#hasLost) return
       await sleep(clock, pause, this.#signal)
-      await this.#untilFarEnough()
-    }
-  }
-
-  /** Until lookups are answered at an epoch that all lost keys need. */
-  async #untilFarEnough(): Promise<void> {
-    const isFar = (manifest: Manifest | undefined) =>
-      manifest !== undefined && this.#wanted.keys.every(({ lostFrom }) => manifest.epoch >= lostFrom)
-    while (!isFar(this.#session.manifest) && !this.#signal.aborted) {
-      const woken = new Promise<void>(resolve => {
-        this.#wake = resolve
-      })
-      await abortable(woken, this.#signal).catch(() => {})
     }
   }
 
@@ -105,8 +91,7 @@ export class Search {
         const asked = some.map(({ key }) => key)
         const question = placesOf(asked, Math.min(batch, most - i), this.#environment.random)
         const placed = await this.#session.ask(question, this.#signal)
-        if (!equalBytes(placed.base.manifest.databaseId, this.#wanted.databaseId)) return false
-        await this.#wanted.found(some, placed)
+        if (!(await this.#wanted.found(some, placed))) return false
       }
       return true
     } catch (error) {

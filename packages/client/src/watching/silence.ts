@@ -5,7 +5,7 @@ import { equalBytes, type Info, type Manifest, type NewestEvent, toHex } from '@
 import type { Clock } from '../platform/clock.js'
 import { isExpired } from '../servers/manifests.js'
 import type { Link, Links } from '../servers/transport.js'
-import type { Hashed } from './watched.js'
+import type { Hashed } from './marks.js'
 
 interface Said {
   readonly epoch: number

@@ -1,30 +1,22 @@
-// A watched key: where it was seen last, and what its app is to be told.
+// A watched key: where it was seen last, and what that says of what was seen before.
 
 import { decodeRecord, equalBytes, type Manifest, WireError } from '@keyhush/protocol'
 import type { Moved, Place } from '../lookup/moved.js'
 import type { Found } from '../lookup/question.js'
-import type { Agreed } from '../servers/manifests.js'
-import { type Mark, writeMark } from './marks.js'
-import type { Change, OnChange } from './watch.js'
+import { type Hashed, type Mark, type Sighting, writeMark } from './marks.js'
+import type { Listener } from './telling.js'
+import type { Change } from './watch.js'
 
-/** An epoch, and the hash of its manifest. */
-export interface Hashed {
-  readonly manifest: Pick<Manifest, 'databaseId' | 'generation' | 'epoch'>
-  readonly hash: Uint8Array
-}
-
-/** A key at an epoch. */
-export interface Sighting extends Hashed {
-  readonly place: Place
-  readonly value: Found
-}
-
-/** Why no list leads from a sighting to where the lists are read now. */
-export type Why = 'gap' | 'contradiction'
+/**
+ * Why no list leads from a sighting to where the lists are read now. `gap`: servers do not have them. `fork`: that is of another history,
+ * as if the publisher had signed two manifests of one epoch. `database`: that is another database.
+ */
+export type Why = 'gap' | 'fork' | 'database'
 
 export class Watched {
   readonly key: Uint8Array
   readonly print: Uint8Array
+  readonly app: Listener
   #seen: Sighting
   /** what a lookup says of a later epoch, until the lists lead there */
   #found: Sighting | undefined
@@ -32,26 +24,12 @@ export class Watched {
   #lost: { readonly from: number; readonly why: Why } | undefined
   /** until when silence means that nothing has changed */
   checked: Date | undefined
-  /** undefined: nobody listens */
-  onChange: OnChange | undefined
-  save: ((mark: string) => void) | undefined
-  /** whether the app has its watch: it is told nothing before */
-  isOpen = false
-  #changes: Change[] = []
-  #hasToldFork = false
-  #saved: string | undefined
 
-  constructor(
-    key: Uint8Array,
-    print: Uint8Array,
-    seen: Sighting,
-    { onChange, save }: Pick<Watched, 'onChange' | 'save'>,
-  ) {
+  constructor(key: Uint8Array, print: Uint8Array, seen: Sighting, app: Listener) {
     this.key = key
     this.print = print
     this.#seen = seen
-    this.onChange = onChange
-    this.save = save
+    this.app = app
   }
 
   get seen(): Sighting {
@@ -71,27 +49,27 @@ export class Watched {
     return this.#lost?.from ?? 0
   }
 
+  /** What to keep for the next visit; undefined: it is lost. */
+  get mark(): string | undefined {
+    return this.isLost ? undefined : writeMark(this.#seen, this.print)
+  }
+
   /** It is here now, and the app hears of it. */
-  change(now: Sighting, how: Change['how']): void {
-    this.#say(now, how)
+  change(now: Sighting, how: Why | Change['how']): void {
+    if (how === 'fork') this.app.noteFork(this.#seen, now)
+    else this.app.note(this.#seen, now, how === 'database' ? 'gap' : how)
     this.#seen = now
     this.#lost = undefined
   }
 
-  /** There are two histories, as if the publisher had signed two manifests of one epoch. Told once. */
+  /** There are two histories. It stays in its own. */
   fork(): void {
-    if (!this.#hasToldFork) this.#say(this.#seen, 'contradiction')
-    this.#hasToldFork = true
-  }
-
-  #say({ value, manifest }: Sighting, how: Change['how']): void {
-    this.#changes.push({ value: value?.slice(), before: this.#seen.value?.slice(), epoch: manifest.epoch, how })
+    this.app.noteFork(this.#seen, this.#seen)
   }
 
   /** An update list has brought it to this epoch. */
   step({ contradicts, ...place }: Moved, to: Hashed, shape: Manifest): void {
-    const { manifest, hash } = to
-    const now = { manifest, hash, place, value: valueIn(place, shape) }
+    const now = { ...to, place, value: valueIn(place, shape) }
     if (contradicts || !isSamePlace(place, this.#seen.place)) this.change(now, contradicts ? 'contradiction' : 'list')
     else this.#seen = now
   }
@@ -99,8 +77,8 @@ export class Watched {
   /** The lists are read to this epoch: what a lookup has found there is compared. */
   meet(at: Hashed): void {
     const { epoch } = at.manifest
-    if (this.#lost !== undefined || this.epoch !== epoch) return
-    if (!equalBytes(this.#seen.hash, at.hash)) this.lose(epoch, 'contradiction', true)
+    if (this.isLost || this.epoch !== epoch) return
+    if (!equalBytes(this.#seen.hash, at.hash)) this.lose(epoch, 'fork')
     else if (this.#found?.manifest.epoch === epoch) this.answer(this.#found)
   }
 
@@ -119,40 +97,16 @@ export class Watched {
   }
 
   /** No list leads from where it is to this epoch. What was found there, or later, will do; not if that may be of another history. */
-  lose(from: number, why: Why, isOther: boolean): void {
-    if (this.epoch >= from && !isOther) return
+  lose(from: number, why: Why): void {
+    if (this.epoch >= from && why === 'gap') return
     const found = this.#found
     this.#lost = { from, why }
     this.#found = undefined
-    if (found !== undefined && !isOther) this.answer(found)
-  }
-
-  /** Whether the app has heard of all changes. */
-  get isTold(): boolean {
-    return this.#changes.length === 0
-  }
-
-  /** The next change that the app has not heard of. */
-  nextChange(): Change | undefined {
-    return this.#changes.shift()
-  }
-
-  /** What to keep for the next visit; undefined: what was given last. */
-  nextMark(): string | undefined {
-    if (this.isLost) return undefined
-    const mark = writeMark(this.#seen, this.print)
-    if (mark === this.#saved) return undefined
-    this.#saved = mark
-    return mark
+    if (found !== undefined && why === 'gap') this.answer(found)
   }
 }
 
-/** What a lookup at an epoch says of a key. */
-export function sightingOf({ manifest }: Agreed, hash: Uint8Array, place: Place): Sighting {
-  return { manifest, hash, place, value: valueIn(place, manifest) }
-}
-
-export function markedBy(mark: Mark, shape: Manifest): Sighting {
+export function seenAs(mark: Mark, shape: Manifest): Sighting {
   return { ...mark, value: valueIn(mark.place, shape) }
 }
 

@@ -19,53 +19,40 @@ import { Turns } from '../base/mutex.js'
 import { placesAfter } from '../lookup/moved.js'
 import { type Placed, placesOf } from '../lookup/places.js'
 import { inCore } from '../platform/core.js'
-import type { Environment } from '../platform/environment.js'
 import { whileShown } from '../platform/page.js'
 import { askOne, sleep } from '../servers/ask.js'
 import { listenTo } from '../servers/folder.js'
 import { infoOf } from '../servers/info.js'
 import type { Agreed } from '../servers/manifests.js'
-import type { Servers } from '../servers/parties.js'
 import type { Saved } from '../servers/path.js'
-import type { RecentLists } from '../servers/recent-lists.js'
-import type { Signing } from '../servers/signatures.js'
-import type { StatsKeeper } from '../servers/stats.js'
 import { Lag, type Looking } from '../servers/target.js'
 import { type Link, type Links, linksOf } from '../servers/transport.js'
 import type { Step } from '../servers/update-lists.js'
 import { followEvents } from '../session/events.js'
+import type { SessionParts } from '../session/opening.js'
 import type { Session } from '../session/session.js'
 import type { How } from '../state/newest.js'
-import { Calls } from './calls.js'
-import { type Elsewhere, followLists, type Outcome } from './following.js'
-import { readMark } from './marks.js'
-import { Search } from './search.js'
+import { type Elsewhere, followLists, type Outcome, type Reader } from './following.js'
+import { type Hashed, readMark } from './marks.js'
+import { Search, type Sought } from './search.js'
 import { Silence } from './silence.js'
+import { Listener, Telling } from './telling.js'
 import type { Ends, OnChange, Watch, WatchedHow, Watcher } from './watch.js'
-import { type Hashed, markedBy, sightingOf, Watched } from './watched.js'
+import { seenAs, Watched } from './watched.js'
 
-export interface WatcherParts {
-  readonly environment: Environment
-  readonly servers: Servers
-  readonly signing: Signing | undefined
-  readonly stats: StatsKeeper
-  readonly lists: RecentLists
-  /** how many servers have to agree */
-  readonly atLeast: number
-  /** whether servers' events are listened to */
-  readonly push: boolean
-}
+type WatcherParts = Pick<SessionParts, 'environment' | 'servers' | 'signing' | 'stats' | 'lists' | 'atLeast' | 'push'>
 
-export class KeyWatcher implements Watcher {
+export class KeyWatcher implements Watcher, Reader, Sought {
   readonly #parts: WatcherParts
   readonly #session: Session
   readonly #links: Links
   readonly #silence: Silence
   readonly #search: Search
+  readonly #telling: Telling
   readonly #turns = new Turns()
   readonly #closing = new AbortController()
-  readonly #keys: Watched[] = []
-  #most = 0
+  readonly keys: Watched[] = []
+  most = 0
   #core: Core | undefined
   /** where the lists have been read to */
   #base: Agreed | Saved | undefined
@@ -73,8 +60,6 @@ export class KeyWatcher implements Watcher {
   /** servers that were asked a moment ago what they show, and at which epoch */
   readonly #asked = new Set<string>()
   #listening: Promise<void> | undefined
-  #telling: Promise<void> = Promise.resolve()
-  readonly #calls = new Calls()
 
   constructor(parts: WatcherParts, session: Session) {
     const { servers, environment, stats, atLeast } = parts
@@ -83,18 +68,8 @@ export class KeyWatcher implements Watcher {
     parts.lists.share()
     this.#links = linksOf(servers, environment, stats.standing, stats.offline)
     this.#silence = new Silence(this.#links, atLeast, environment.clock)
-    const watcher = this
-    const wanted = {
-      keys: this.#keys,
-      get most() {
-        return watcher.#most
-      },
-      get databaseId() {
-        return watcher.#base!.manifest.databaseId
-      },
-      found: (keys: readonly Watched[], placed: Placed) => this.#turns.take(async () => this.#found(keys, placed)),
-    }
-    this.#search = new Search(wanted, session, environment, this.#closing.signal)
+    this.#search = new Search(this, session, environment, this.#closing.signal)
+    this.#telling = new Telling(this.keys, environment.pause, () => this.#confirm())
   }
 
   // ---- for apps ---------------------------------------------------------------------------------------
@@ -109,23 +84,24 @@ export class KeyWatcher implements Watcher {
     this.#assertOffered()
     const { clock, random } = this.#parts.environment
     const placed = await scoped(stopped, stopped => this.#session.ask(placesOf([key], 1, random), stopped))
-    const own = await this.#turns.take(async () => this.#add(key, placed, since, { onChange, save }))
+    const app = new Listener(onChange, save)
+    const own = await this.#turns.take(async () => this.#add(key, placed, since, app))
     const stop = () => {
-      own.onChange = undefined
+      app.onChange = undefined
     }
     const end = () => {
       stop()
-      own.save = undefined
+      app.save = undefined
     }
     for (const signal of stopped) if (signal !== undefined) whenAborted(signal, stop)
     for (const signal of over) whenAborted(signal, end)
     this.#listen()
     // Lists since the mark are read before the app gets its watch, unless that takes long.
     await scoped([...stopped, this.#closing.signal], async signal => {
-      await Promise.race([this.#follow({}), sleep(clock, SLOW_MS, signal)])
+      await Promise.race([this.follow({}), sleep(clock, SLOW_MS, signal)])
       signal.throwIfAborted()
     })
-    void this.#open(own)
+    void this.#telling.open(own)
     return {
       get value() {
         return own.seen.value?.slice()
@@ -140,30 +116,22 @@ export class KeyWatcher implements Watcher {
     }
   }
 
-  /** Its app is told what was found meanwhile, in a task after the one in which it gets its watch. */
-  async #open(own: Watched): Promise<void> {
-    await this.#parts.environment.pause('background')
-    own.isOpen = true
-    this.#tellSoon()
-  }
-
   assertQuiet(): void {
-    this.#calls.assertNone()
+    this.#telling.calls.assertNone()
   }
 
   async sync(signal: AbortSignal): Promise<void> {
-    await abortable(this.#follow({ patient: true }), signal).catch(() => {}) // called off
+    await abortable(this.follow({ patient: true }), signal).catch(() => {}) // called off
   }
 
   async close(): Promise<void> {
     this.#closing.abort(new ClosedError())
-    for (const own of this.#keys) [own.onChange, own.save] = [undefined, undefined]
+    for (const { app } of this.keys) [app.onChange, app.save] = [undefined, undefined]
     await Promise.allSettled([this.#listening, this.#search.idle, this.#turns.take(async () => {})])
-    this.#base = undefined
   }
 
   #assertRoom(): void {
-    if (this.#keys.length < WATCHED_KEYS || this.#keys.some(isUnheard)) return
+    if (this.keys.length < WATCHED_KEYS || this.keys.some(isUnheard)) return
     throw new UsageError(
       `watch: expected at most ${WATCHED_KEYS} keys a map, got one more; stop() one, or open a map with other options`,
     )
@@ -179,29 +147,23 @@ export class KeyWatcher implements Watcher {
     )
   }
 
-  #add(
-    key: Uint8Array,
-    { core, base, places: [place] }: Placed,
-    since: string | undefined,
-    app: Pick<Watched, 'onChange' | 'save'>,
-  ): Watched {
+  #add(key: Uint8Array, { core, base, places: [place] }: Placed, since: string | undefined, app: Listener): Watched {
     this.#assertRoom() // others may have begun meanwhile
     this.#core = core
     const { manifest } = base
     const print = inCore(core, () => core.fingerprint(key))
-    const now = sightingOf(base, this.hashOf(base), place!)
+    const now = seenAs({ manifest, hash: this.#hashOf(base), place: place! }, manifest)
     const mark = since === undefined ? undefined : readMark(since, print, manifest.recordBytes)
     const isOfThis = mark !== undefined && equalBytes(mark.manifest.databaseId, manifest.databaseId)
     const nothing = { ...now, value: undefined }
-    const own = new Watched(key, print, isOfThis ? markedBy(mark, manifest) : since === undefined ? now : nothing, app)
-    const isOther = isOfThis && own.epoch === manifest.epoch && !equalBytes(mark.hash, now.hash)
-    if (isOther) own.change(now, 'contradiction')
-    else if (isOfThis) own.answer(now)
-    else if (since !== undefined) own.change(now, 'gap')
+    const own = new Watched(key, print, isOfThis ? seenAs(mark, manifest) : since === undefined ? now : nothing, app)
+    if (!isOfThis && since !== undefined) own.change(now, 'gap')
+    else if (own.epoch === manifest.epoch && !equalBytes(own.seen.hash, now.hash)) own.change(now, 'fork')
+    else own.answer(now)
     // A key that nobody listens to makes room.
-    const at = this.#keys.length < WATCHED_KEYS ? this.#keys.length : this.#keys.findIndex(isUnheard)
-    this.#keys[at] = own
-    this.#most = Math.max(this.#most, this.#keys.length)
+    const at = this.keys.length < WATCHED_KEYS ? this.keys.length : this.keys.findIndex(isUnheard)
+    this.keys[at] = own
+    this.most = Math.max(this.most, this.keys.length)
     // The lists are read from the oldest on; newer ones wait.
     if (this.#base === undefined || own.epoch < this.#base.manifest.epoch) {
       this.#moveTo(own.epoch === manifest.epoch ? base : own.seen)
@@ -211,21 +173,17 @@ export class KeyWatcher implements Watcher {
 
   // ---- where it is ------------------------------------------------------------------------------------
 
-  /** For following events. */
-  get base(): Agreed | Saved | undefined {
-    return this.#base
+  get base(): Agreed | Saved {
+    return this.#base!
   }
 
-  /** It has no hints. */
-  readonly madeAnew = 0
-
-  hashOf({ bytes }: Agreed): Uint8Array {
+  #hashOf({ bytes }: Agreed): Uint8Array {
     return inCore(this.#core!, () => this.#core!.blake3(bytes))
   }
 
   #moveTo(base: Agreed | Saved): void {
     this.#base = base
-    this.#hash = 'bytes' in base ? this.hashOf(base) : base.hash!
+    this.#hash = 'bytes' in base ? this.#hashOf(base) : base.hash!
   }
 
   get #at(): Hashed {
@@ -248,27 +206,23 @@ export class KeyWatcher implements Watcher {
     this.#listening ??= whileShown(task, this.#closing.signal)
   }
 
-  follow(asked: How, from: Link): Promise<void> {
-    return this.#follow(asked, from)
-  }
-
   said(link: Link, info: Info): void {
     this.#silence.said(link, info)
     this.#confirm()
   }
 
   /** To the newest epoch. Never rejects. `from`: followed first, and alone if its lists lead on. */
-  async #follow(asked: How, from?: Link): Promise<void> {
-    await this.#turns.take(() => this.#followNow(asked, from)).catch(error => this.#report(error))
+  async follow(asked: How, from?: Link): Promise<void> {
+    if (this.#base === undefined) return // no key is watched yet
+    await this.#turns.take(() => this.#followNow(asked, from)).catch(report)
     this.#confirm()
     this.#search.look()
-    this.#tellSoon()
+    this.#telling.soon()
   }
 
   async #followNow(asked: How, from: Link | undefined): Promise<void> {
-    if (this.#base === undefined || this.#closing.signal.aborted) return
-    const first = from === undefined ? [] : [from]
-    const order = [...first, ...this.#links.filter(link => link !== from)]
+    if (this.#closing.signal.aborted) return
+    const order = from === undefined ? this.#links : [from, ...this.#links.filter(link => link !== from)]
     const groups: readonly Links[] = this.#parts.signing === undefined ? [this.#links] : order.map(link => [link])
     const outcomes: Outcome[] = []
     for (const links of groups) {
@@ -279,10 +233,10 @@ export class KeyWatcher implements Watcher {
     const apart = outcomes.filter(outcome => typeof outcome === 'object')
     const [newest] = apart.sort((a, b) => b.at.manifest.epoch - a.at.manifest.epoch)
     if (newest === undefined) return
-    if (newest.why === 'contradiction') for (const own of this.#keys) own.fork()
+    if (newest.why === 'fork') for (const own of this.keys) own.fork()
     // As long as one server leads on, or as many have this history still as have others, lists are read on.
     const there = outcomes.filter(outcome => outcome === 'there')
-    const goesOn = outcomes.includes('moved') || (newest.isOther && there.length >= apart.length)
+    const goesOn = outcomes.includes('moved') || (newest.why !== 'gap' && there.length >= apart.length)
     if (!goesOn) this.#jump(newest)
   }
 
@@ -297,60 +251,56 @@ export class KeyWatcher implements Watcher {
     const looking = { ...asked, onReplies, needed: signing === undefined ? atLeast : 1 }
     const most = connection?.isMetered ? WATCH_METERED_BYTES : WATCH_LIST_BYTES
     const { signal } = this.#closing
-    const watcher = this
-    const reader = {
-      get base() {
-        return watcher.#base!
-      },
-      hashOf: (manifest: Agreed) => this.hashOf(manifest),
-      take: (step: Step) => this.#take(step),
-      arrive: (at: Agreed) => this.#moveTo(at),
-    }
     try {
-      return await followLists(reader, following, looking, lists, most, signal)
+      return await followLists(this, following, looking, lists, most, signal)
     } catch (error) {
-      if (error instanceof KeyhushError && !signal.aborted) return undefined
+      if (error instanceof KeyhushError || signal.aborted) return undefined
       throw error
     }
   }
 
+  arrive(at: Agreed): boolean {
+    const isHere = equalBytes(this.#hashOf(at), this.#hash)
+    if (isHere) this.#moveTo(at)
+    return isHere
+  }
+
   /** One epoch further, for all keys that wait for it. */
-  #take(step: Step): void {
-    const before = this.#base!.manifest
+  take(step: Step): void {
+    const before = this.base.manifest
     const { manifest, list } = step
     this.#moveTo(step)
-    const keys = this.#keys.filter(({ epoch, isLost }) => !isLost && epoch === before.epoch)
-    const prints = keys.map(({ print }) => print)
-    const places = keys.map(({ seen }) => seen.place)
+    const keys = this.keys.filter(({ epoch, isLost }) => !isLost && epoch === before.epoch)
+    const [prints, places] = [keys.map(({ print }) => print), keys.map(({ seen }) => seen.place)]
     const steps = placesAfter(list, manifest.recordBytes, prints, places)
-    keys.forEach((own, i) => {
-      own.step(steps[i]!, this.#at, manifest)
-    })
-    for (const own of this.#keys) own.meet(this.#at)
+    for (const [i, own] of keys.entries()) own.step(steps[i]!, this.#at, manifest)
+    for (const own of this.keys) own.meet(this.#at)
   }
 
   /** To an epoch to which no list leads. */
-  #jump({ at, why, isOther }: Elsewhere): void {
+  #jump({ at, why }: Elsewhere): void {
     this.#moveTo(at)
-    for (const own of this.#keys) {
-      own.lose(at.manifest.epoch, why, isOther)
+    for (const own of this.keys) {
+      own.lose(at.manifest.epoch, why)
       own.meet(this.#at)
     }
   }
 
-  #found(keys: readonly Watched[], { base, places }: Placed): void {
-    if (this.#base === undefined) return // closed meanwhile
-    const hash = this.hashOf(base)
-    const isHere = base.manifest.epoch === this.#base.manifest.epoch
-    const isOther = isHere && !equalBytes(hash, this.#hash)
-    keys.forEach((own, i) => {
-      if (isOther) own.fork()
-      else own.answer(sightingOf(base, hash, places[i]!))
-      own.meet(this.#at)
+  found(keys: readonly Watched[], { base, places }: Placed): Promise<boolean> {
+    return this.#turns.take(async () => {
+      if (!equalBytes(base.manifest.databaseId, this.base.manifest.databaseId)) return false
+      const hash = this.#hashOf(base)
+      const isOther = base.manifest.epoch === this.base.manifest.epoch && !equalBytes(hash, this.#hash)
+      for (const [i, own] of keys.entries()) {
+        if (isOther) own.fork()
+        else own.answer(seenAs({ manifest: base.manifest, hash, place: places[i]! }, base.manifest))
+        own.meet(this.#at)
+      }
+      const isBehind = keys.some(own => !own.isLost && own.epoch < this.base.manifest.epoch)
+      if (isBehind) this.#moveTo(base)
+      this.#telling.soon()
+      return true
     })
-    const isBehind = keys.some(own => !own.isLost && own.epoch < this.#base!.manifest.epoch)
-    if (isBehind) this.#moveTo(base)
-    this.#tellSoon()
   }
 
   /** The session has moved. */
@@ -362,7 +312,7 @@ export class KeyWatcher implements Watcher {
   #heard(link: Link, line: NewestEvent): void {
     this.#search.look()
     const question = `${link.server.name} ${line.epoch}`
-    if (this.#base === undefined || !this.#silence.heard(link, line, this.#base) || this.#asked.has(question)) {
+    if (!this.#silence.heard(link, line, this.base) || this.#asked.has(question)) {
       this.#confirm()
       return
     }
@@ -376,47 +326,25 @@ export class KeyWatcher implements Watcher {
   }
 
   #confirm(): void {
-    if (this.#base === undefined || !('bytes' in this.#base)) return
-    const { manifest } = this.#base
-    const until = this.#silence.until(this.#at, manifest)
-    if (until === undefined) return
-    for (const own of this.#keys) {
-      const isHere = !own.isLost && own.isTold && own.epoch === manifest.epoch
+    if (!('bytes' in this.base)) return
+    const { manifest } = this.base
+    const until = this.#silence.until(this.#at, manifest) ?? 0
+    for (const own of this.keys) {
+      const isHere = !own.isLost && own.app.isTold && own.epoch === manifest.epoch
       if (isHere && until > (own.checked?.getTime() ?? 0)) own.checked = new Date(until)
     }
   }
-
-  // ---- what apps are told -----------------------------------------------------------------------------
-
-  #tellSoon(): void {
-    this.#telling = this.#telling.then(() => this.#tell()).catch(error => this.#report(error))
-  }
-
-  /** Changes first: what is told twice, because a page ends between the two, is better than what is not told. */
-  async #tell(): Promise<void> {
-    for (const own of [...this.#keys]) {
-      if (!own.isOpen) continue
-      for (let change = own.nextChange(); change !== undefined; change = own.nextChange()) {
-        await this.#parts.environment.pause('background')
-        this.#calls.make(own.onChange, change)
-      }
-      this.#confirm()
-      const mark = own.nextMark()
-      if (mark !== undefined) this.#calls.make(own.save, mark)
-    }
-  }
-
-  /** Nobody waits for what fails here. Servers' failures are no more than that. */
-  #report(error: unknown): void {
-    if (error instanceof KeyhushError || this.#closing.signal.aborted) return
-    queueMicrotask(() => {
-      throw error
-    })
-  }
 }
 
-function isUnheard({ onChange }: Watched): boolean {
-  return onChange === undefined
+/** Nobody waits for what fails here. */
+function report(error: unknown): void {
+  queueMicrotask(() => {
+    throw error
+  })
+}
+
+function isUnheard({ app }: Watched): boolean {
+  return app.onChange === undefined
 }
 
 function whenAborted(signal: AbortSignal, call: () => void): void {
