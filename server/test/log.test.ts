@@ -203,7 +203,7 @@ test('a folder for a static host has the proofs, and apps without witnesses do n
 
 describe('while too few witnesses sign', () => {
   test('the epoch is signed and without a proof, and no batch follows; the next run completes it', async () => {
-    const { publish, proved, signed } = await rig()
+    const { publish, proved, signed, servers } = await rig()
     await publish(undefined)
     for (const witness of witnesses.slice(1)) witness.misbehave('away')
     await expectRefused(publish(edit('x')), 'expected a quorum of witnesses for epoch 2, got 1 of 3', 75)
@@ -219,11 +219,20 @@ describe('while too few witnesses sign', () => {
       [2, undefined],
       [2, undefined],
     ])
+    const figures = () => servers.map(({ updatable: { signed } }) => [signed.signedEpoch, signed.provedEpoch])
+    expect(figures()).toEqual([
+      [2, 1],
+      [2, 1],
+    ])
     witnesses[1]!.misbehave(undefined)
     expect(await publish(edit('y'))).toMatchObject({ code: 0, stderr: '' })
     expect(await proved()).toEqual([
       [3, 'ab'],
       [3, 'ab'],
+    ])
+    expect(figures()).toEqual([
+      [3, 3],
+      [3, 3],
     ])
   })
 

@@ -101,6 +101,11 @@ export class Cosigner {
     return cosigner
   }
 
+  /** Entries of the checkpoint that was signed last, whose last one is the epoch of that number; 0: none was. */
+  get size(): number {
+    return this.#seen.size
+  }
+
   /** For a line of a policy. */
   static keyOf(name: string, { publicKey }: KeyPair): string {
     return encodeNoteKey(noteKey(name, WITNESS_KEY, publicKey))

@@ -7,7 +7,7 @@ import { Metrics } from '../http/metrics.js'
 import { Readiness } from '../http/readiness.js'
 import { readPublicKey } from '../publisher/files.js'
 import { openStorage, storageKind } from '../storage/kinds.js'
-import { type CosigningArguments, cosigning, Looks } from './cosigning.js'
+import { type Cosigning, type CosigningArguments, cosigning, Looks } from './cosigning.js'
 import { addressOf } from './listening.js'
 import { withProgress } from './progress.js'
 import { onceFree } from './store.js'
@@ -45,8 +45,9 @@ export async function audit(given: AuditArguments): Promise<void> {
     throw error
   })
   let problem: string | undefined
-  const figures = metrics && (await figuresOf(auditing, () => problem))
-  let closeWitness: (() => Promise<void>) | undefined
+  let witness: Cosigning | undefined
+  const size = cosign && (() => witness?.size ?? 0)
+  const figures = metrics && (await figuresOf(auditing, () => problem, size))
   try {
     await figures?.listen(metrics)
     if (figures !== undefined) process.stderr.write(`keyhush: figures at ${addressOf(figures)}/metrics\n`)
@@ -55,12 +56,12 @@ export async function audit(given: AuditArguments): Promise<void> {
       problem = await looks.run(() => problemOf(auditing.look(), once))
       if (problem !== before) process.stderr.write(`keyhush: ${problem ?? 'all is right again'}\n`)
       if (following === undefined) return
-      if (auditing.checked !== undefined) closeWitness ??= await cosign?.(storage, auditing.checked.manifest.databaseId)
+      if (auditing.checked !== undefined) witness ??= await cosign?.(storage, auditing.checked.manifest.databaseId)
       await looks.pause(every, following)
       if (following.aborted) return
     }
   } finally {
-    await closeWitness?.()
+    await witness?.close()
     await figures?.close()
     await auditing.close()
   }
@@ -88,8 +89,8 @@ function untilAsked(): AbortSignal {
   return asked.signal
 }
 
-/** An app for /metrics, /healthz and /readyz. */
-async function figuresOf(auditing: Audit, problem: () => string | undefined) {
+/** An app for /metrics, /healthz and /readyz. `cosigned`: of an auditor that is a witness. */
+async function figuresOf(auditing: Audit, problem: () => string | undefined, cosigned?: () => number) {
   const [metrics, readiness] = [new Metrics(), new Readiness()]
   readiness.watch('not all epochs are checked', problem)
   metrics.gauges({
@@ -101,6 +102,9 @@ async function figuresOf(auditing: Audit, problem: () => string | undefined) {
       'When all servers last had the newest epoch, checked and not expired, in seconds since 1970; 0: not since the start',
       () => auditing.agreed,
     ],
+    ...(cosigned !== undefined && {
+      audit_cosigned_epoch: ["Last epoch of the log's checkpoint that was signed last; 0: none", cosigned] as const,
+    }),
   })
   return await metrics.server(readiness)
 }

@@ -58,11 +58,18 @@ export class Looks {
   }
 }
 
-/** Checks the options, and says which key signs. Resolves to what begins to answer, and resolves to what ends that; undefined: it is not wanted. */
+/** An auditor that answers a log. */
+export interface Cosigning {
+  /** as the cosigner has it */
+  readonly size: number
+  close(): Promise<void>
+}
+
+/** Checks the options, and says which key signs. Resolves to what begins to answer; undefined: it is not wanted. */
 export async function cosigning(
   { once, cosign, listen, log: line, logFiles }: CosigningArguments,
   { look }: Looks,
-): Promise<((storage: Storage, databaseId: Uint8Array) => Promise<() => Promise<void>>) | undefined> {
+): Promise<((storage: Storage, databaseId: Uint8Array) => Promise<Cosigning>) | undefined> {
   if (cosign === undefined && listen === undefined && line === undefined && logFiles === undefined) return undefined
   if (cosign === undefined || listen === undefined || line === undefined || once)
     throw new BuildError('expected --cosign, --log and --listen together, and no --once, got others; see --help')
@@ -82,7 +89,12 @@ export async function cosigning(
     const app = await witnessServer(body => cosigner.answer(body), MOST_SUBMISSION_BYTES)
     await app.listen(listen)
     process.stderr.write(`keyhush: answers the log at ${addressOf(app)}\n`)
-    return () => app.close()
+    return {
+      get size() {
+        return cosigner.size
+      },
+      close: () => app.close(),
+    }
   }
 }
 

@@ -56,8 +56,12 @@ export class Signatures {
 
   /** The newest answered epoch that is signed; 0: none. */
   get signedEpoch(): number {
-    const epochs = this.#answered.shown.map(({ manifest }) => manifest.epoch)
-    return Math.max(0, ...epochs.filter(epoch => this.#has(epoch)))
+    return Math.max(0, ...this.list().map(({ epoch }) => epoch))
+  }
+
+  /** The newest answered epoch that has a proof of witnesses; 0: none. */
+  get provedEpoch(): number {
+    return Math.max(0, ...this.list().map(({ epoch, proof }) => (proof === undefined ? 0 : epoch)))
   }
 
   /** Calls `listener` for each epoch that clients are told of, and when it gets a further signature. Returns unsubscribe. */

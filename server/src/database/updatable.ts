@@ -49,7 +49,7 @@ export class UpdatableDatabase implements Epochs {
   /** with Pointproofs */
   readonly folding: Folding | undefined
   /** what publishers have signed, and what clients are told for it */
-  readonly signed: Pick<Signatures, 'told' | 'list' | 'listen' | 'unsignedSeconds' | 'signedEpoch'>
+  readonly signed: Pick<Signatures, 'told' | 'list' | 'listen' | 'unsignedSeconds' | 'signedEpoch' | 'provedEpoch'>
   /** called when memory and disk have parted: nothing may be published here, and the process is to be replaced */
   onFailure: (error: Error) => void = () => {}
 

@@ -42,6 +42,10 @@ const OF_DATABASES: Figures<OfDatabase> = {
   records: ['Records of the newest epoch, deleted ones included', mounted => manifestOf(mounted).records],
   database_bytes: ['Bytes of the records of the newest epoch', mounted => bytesOf(manifestOf(mounted))],
   signed_epoch: ['Newest answered epoch that is signed; 0: none', ofPublished(({ signed }) => signed.signedEpoch)],
+  proved_epoch: [
+    'Newest answered epoch that has a proof of witnesses; 0: none',
+    ofPublished(({ signed }) => signed.provedEpoch),
+  ],
   unsigned_seconds: [
     'Seconds that the newest epoch has been here unsigned; 0: it is signed',
     ofPublished(({ signed }) => signed.unsignedSeconds),
