@@ -438,7 +438,8 @@ function refusal(server: string, { path }: Request, response: Response, body: re
     )
   }
   if (refusal === 'not_found' && path.startsWith(BLOBS)) {
-    const what = "expected a blob of an epoch that the servers show, got a refusal: the server no longer has it, or not yet"
+    const what =
+      'expected a blob of an epoch that the servers show, got a refusal: the server no longer has it, or not yet'
     return new VersionError(server, `${what}; call again, and tell its operator if it lasts`, {
       refusal,
       retryable: true,
