@@ -1,19 +1,22 @@
 // A log of ours and C2SP's own programs: two `litewitness` sign it, and its implementation in Go accepts proofs and tiles, and refuses what
-// we refuse.
+// we refuse. A client in Go gets from a cosigning auditor what it gets from a `litewitness`.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { toHex } from '@keyhush/protocol'
+import { fromHex, toHex } from '@keyhush/protocol'
 import { encodeNoteKey, logEntry, noteKey, WITNESS_KEY } from '@keyhush/protocol/log'
-import { PublisherLog } from '@keyhush/server'
+import { createKeyFile, PublisherLog } from '@keyhush/server'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { audited, edit } from '../../server/test/audit-world.js'
 import { freePort } from '../../server/test/helpers.js'
+import { command, started as spawned } from '../../server/test/spawned.js'
 import { findWitnesses } from '../../tools/programs.mjs'
 import { needs } from '../support/needs.js'
+import { PUBLISHER_KEY } from '../support/publishing.js'
 
 const programs = await findWitnesses()
 const run = promisify(execFile)
@@ -26,6 +29,7 @@ describe('witnesses of C2SP', needs(programs !== undefined, 'Go, and its modules
   const path = (name: string) => join(dir, name)
   const processes: ChildProcess[] = []
   const names = ['a', 'b']
+  const witnesses: { database: string; key: string; url: string }[] = []
 
   /** Resolves to the first line that matches, of either stream. */
   function started(program: string, args: readonly string[], shows: RegExp): Promise<string> {
@@ -60,6 +64,7 @@ describe('witnesses of C2SP', needs(programs !== undefined, 'Go, and its modules
       await run(programs!.witnesses, ['add-log', database, line.slice('log '.length)])
       const vkey = encodeNoteKey(noteKey(flags.name, WITNESS_KEY, ed25519.getPublicKey(seed)))
       policy += `witness ${name} ${vkey} http://${address}\n`
+      witnesses.push({ database, key: vkey, url: `http://${address}` })
     }
     await writeFile(path('log/policy'), `${policy}group both all a b\nquorum both\n`)
   })
@@ -114,6 +119,73 @@ describe('witnesses of C2SP', needs(programs !== undefined, 'Go, and its modules
     await fork.append(loggedAt(9, 1))
     await expect(fork.ask()).rejects.toThrow('it has seen another log')
     fork.close()
+  })
+
+  test('a client gets from an auditor what it gets from another witness, but signatures of checked epochs only', async () => {
+    const world = await audited()
+    const { databaseId } = world.updatable.newest.manifest
+    const audit = await PublisherLog.create(path('audited'), 'example.com/audited', databaseId)
+    const [name, keyFile] = ['auditor.example/w', path('cosign.key')]
+    const key = encodeNoteKey(noteKey(name, WITNESS_KEY, (await createKeyFile(keyFile)).publicKey))
+    const servers = world.servers.map(({ url }) => url).join()
+    const from = ['--servers', servers, '--publisher-key', PUBLISHER_KEY, '--store', world.store, '--every', '3600']
+    const how = ['--cosign', `${name}=${keyFile}`, '--log', audit, '--listen', '0']
+    const { printed } = spawned(process.execPath, [command, 'audit', ...from, ...how])
+    await expect.poll(() => printed.stderr).toMatch(/answers the log at \S+\n/)
+    const [, url] = /answers the log at (\S+)/.exec(printed.stderr)!
+    const [other] = witnesses as [(typeof witnesses)[number]]
+    await run(programs!.witnesses, ['add-log', other.database, audit.slice('log '.length)])
+
+    const replies = async (folder: string, old: number) => {
+      const all = [{ key, url: url! }, other].map(async witness => {
+        const args = ['submit', witness.url, witness.key, path(`${folder}/public`), `${old}`]
+        const { stdout } = await run(programs!.witnesses, args)
+        return stdout.trim().replaceAll('\n', ' ')
+      })
+      return await Promise.all(all)
+    }
+    const both = (statuses: string) => [statuses, statuses]
+    const append = async (folder: string, epoch: number, fork = 0) => {
+      await writeFile(path(`${folder}/policy`), `${audit}\nwitness w ${key}\nquorum w\n`)
+      const log = await PublisherLog.open(path(folder))
+      const hash = fromHex(world.updatable.newest.manifestHash).map(byte => byte ^ fork)
+      await log.append({ databaseId, epoch, manifestHash: hash })
+      log.close()
+    }
+    await append('audited', 1)
+    expect(await replies('audited', 0)).toEqual(both('200'))
+    for (const epoch of [2, 3]) {
+      await world.publish([edit(epoch)])
+      await append('audited', epoch)
+    }
+    expect(await replies('audited', 0)).toEqual(both('409 200'))
+    expect(await replies('audited', 3)).toEqual(both('200'))
+    expect(await replies('audited', 4)).toEqual(both('400'))
+    await world.publish([edit(4)])
+    await cp(path('audited'), path('forked'), { recursive: true })
+    await append('forked', 4, 1)
+    await append('audited', 4)
+    expect(await replies('audited', 3)).toEqual(both('200'))
+    expect(await replies('forked', 4)).toEqual(both('422'))
+
+    await cp(path('audited'), path('ahead'), { recursive: true })
+    await append('ahead', 5)
+    expect(await replies('ahead', 4)).toEqual(['503', '200'])
+    await world.publish([edit(5)])
+    await append('audited', 5)
+    expect(await replies('audited', 4)).toEqual(['200', '409 422'])
+
+    for (const [log, status] of [
+      ['example.com/audited', '403'],
+      ['example.com/another', '404'],
+    ] as const) {
+      const line = await PublisherLog.create(path(status), log, databaseId)
+      await writeFile(path(`${status}/policy`), `${line}\nwitness w ${key}\nquorum w\n`)
+      const stranger = await PublisherLog.open(path(status))
+      await stranger.append({ databaseId, epoch: 6, manifestHash: new Uint8Array(32) })
+      stranger.close()
+      expect(await replies(status, 5)).toEqual(both(status))
+    }
   })
 
   test('tiles of many entries', async () => {

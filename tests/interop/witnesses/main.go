@@ -4,6 +4,8 @@
 //	add-log DATABASE VKEY       has a litewitness sign this log
 //	proof POLICY ENTRY PROOF    fails unless the proof is of this entry (hex), under the policy (files)
 //	tiles POLICY FOLDER         prints each entry (hex) of a log, once its tiles are those of its checkpoint
+//	submit URL VKEY FOLDER OLD  sends a witness the checkpoint of a log, from an old size on, and again from the size in a 409. Prints each
+//	                            status; fails unless 200 comes with a cosignature of that key
 package main
 
 import (
@@ -12,14 +14,19 @@ import (
 	"crypto/ed25519"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"filippo.io/torchwood"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -30,6 +37,8 @@ func main() {
 	arguments := os.Args[1:]
 	if len(arguments) == 4 && arguments[0] == "proof" {
 		proof(arguments[1], arguments[2], arguments[3])
+	} else if len(arguments) == 5 && arguments[0] == "submit" {
+		submit(arguments[1], arguments[2], arguments[3], arguments[4])
 	} else if len(arguments) == 3 && commands[arguments[0]] != nil {
 		commands[arguments[0]](arguments[1], arguments[2])
 	} else {
@@ -126,4 +135,65 @@ func tiles(policy, at string) {
 	}
 	check(client.Err())
 	fmt.Print(out.String())
+}
+
+// As the text of c2sp.org/tlog-witness has it, with the proof and the signature of C2SP's implementation.
+func submit(url, vkey, at, oldSize string) {
+	verifier, err := torchwood.NewCosignatureVerifier(vkey)
+	check(err)
+	signed := string(read(filepath.Join(at, "checkpoint")))
+	text, _, _ := strings.Cut(signed, "\n\n")
+	text += "\n"
+	checkpoint, err := torchwood.ParseCheckpoint(text)
+	check(err)
+	old, err := strconv.ParseInt(oldSize, 10, 64)
+	check(err)
+	for range 2 {
+		status, kind, reply := post(url, fmt.Sprintf("old %d\n%s\n%s", old, proofLines(checkpoint, at, old), signed))
+		fmt.Println(status)
+		switch status {
+		case http.StatusOK:
+			cosigned, err := note.Open([]byte(text+"\n"+reply), note.VerifierList(verifier))
+			check(err)
+			seconds, err := torchwood.CosignatureTimestamp(cosigned.Sigs[0])
+			check(err)
+			if age := time.Since(time.Unix(seconds, 0)); age < -time.Minute || age > time.Hour {
+				check(fmt.Errorf("expected a cosignature of now, got one of %d", seconds))
+			}
+			return
+		case http.StatusConflict:
+			if kind != "text/x.tlog.size" {
+				check(fmt.Errorf("expected the type of a size, got %q", kind))
+			}
+			old, err = strconv.ParseInt(strings.TrimSuffix(reply, "\n"), 10, 64)
+			check(err)
+		default:
+			return
+		}
+	}
+}
+
+func proofLines(checkpoint torchwood.Checkpoint, at string, old int64) string {
+	if old == 0 || old >= checkpoint.N {
+		return ""
+	}
+	reader := torchwood.TileHashReaderWithContext(context.Background(), checkpoint.Tree, folder(at))
+	proof, err := tlog.ProveTree(checkpoint.N, old, reader)
+	check(err)
+	var lines strings.Builder
+	for _, hash := range proof {
+		fmt.Fprintln(&lines, hash)
+	}
+	return lines.String()
+}
+
+func post(url, body string) (int, string, string) {
+	request, err := http.NewRequest("POST", url+"/add-checkpoint", strings.NewReader(body))
+	check(err)
+	reply, err := http.DefaultClient.Do(request)
+	check(err)
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	check(err)
+	return reply.StatusCode, reply.Header.Get("Content-Type"), string(text)
 }
