@@ -2,15 +2,8 @@
 
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import {
-  decodeManifests,
-  encodeManifest,
-  type Info,
-  type Manifest,
-  type SignatureInfo,
-  signedBytes,
-  toHex,
-} from '@keyhush/protocol'
+import { encodeManifest, type Info, type Manifest, type SignatureInfo, signedBytes, toHex } from '@keyhush/protocol'
+import { decodeManifests } from '@keyhush/protocol/chain'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { beforeAll, expect, onTestFinished } from 'vitest'

@@ -7,16 +7,8 @@ import { cp, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'no
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { open } from '@keyhush/client'
-import {
-  decodeManifest,
-  decodeManifests,
-  EVENT_BYTES,
-  fromHex,
-  parseEvent,
-  parseInfo,
-  signedBytes,
-  toHex,
-} from '@keyhush/protocol'
+import { decodeManifest, EVENT_BYTES, fromHex, parseEvent, parseInfo, signedBytes, toHex } from '@keyhush/protocol'
+import { decodeManifests } from '@keyhush/protocol/chain'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'

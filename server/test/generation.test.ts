@@ -2,7 +2,8 @@
 // refused. That a crash leaves the old generation or the new one is durability.test.ts's.
 
 import { setImmediate as nextTask } from 'node:timers/promises'
-import { type Batch, decodeManifests, type Manifest, toHex, withClaim } from '@keyhush/protocol'
+import { type Batch, type Manifest, toHex, withClaim } from '@keyhush/protocol'
+import { decodeManifests } from '@keyhush/protocol/chain'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { loadDataset, UpdatableDatabase } from '../dist/index.js'

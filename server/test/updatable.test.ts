@@ -3,7 +3,6 @@ import {
   answerBytes,
   decodeAnswer,
   decodeManifest,
-  decodeManifests,
   EVENT_BYTES,
   encodeFenceRequest,
   encodeQuery,
@@ -18,6 +17,7 @@ import {
   toHex,
   withClaim,
 } from '@keyhush/protocol'
+import { decodeManifests } from '@keyhush/protocol/chain'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import fc from 'fast-check'

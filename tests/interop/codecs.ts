@@ -2,6 +2,7 @@
 // vectors/wire.json, with bytes in hex, so that neither's types take part in the comparison.
 
 import * as protocol from '@keyhush/protocol'
+import { decodeManifests } from '@keyhush/protocol/chain'
 import { loadCore } from '@keyhush/wasm'
 import { concatBytes, bytesToHex as hex, hexToBytes as unhex, utf8ToBytes } from '@noble/hashes/utils.js'
 import { checkQueries } from '../../server/dist/instant/lookups.js'
@@ -163,7 +164,7 @@ export const shipped = translated({
       contentHashes: split(manifest.contentHashes, 32),
     }
   },
-  decodeChain: bytes => protocol.decodeManifests(bytes).map(({ manifest }) => manifest.epoch),
+  decodeChain: bytes => decodeManifests(bytes).map(({ manifest }) => manifest.epoch),
   encodeQuery(manifest, vectors, suite = 1) {
     const offsets = Uint8Array.from(vectors.flat().flatMap(offset => [offset & 0xff, offset >> 8]))
     return protocol.encodeQuery(manifestOf(manifest), vectors.length, offsets, PROOFS[suite])

@@ -1,7 +1,7 @@
 // The fields of a header, described once. A table of them gives the header's length, how it is written and read, the range of
 // each field, and what a later epoch may change. Fields stand one behind the other, in the table's order.
 
-import { checkInteger, checkLength, copyOf, equalBytes, isZero } from './bytes.js'
+import { checkInteger, checkLength, copyOf, isZero } from './bytes.js'
 import { malformed } from './errors.js'
 
 interface Rules {
@@ -85,19 +85,6 @@ export function writeFields<F extends Fields>(fields: F, values: Values<F>): Uin
     at += field.bytes
   }
   return bytes
-}
-
-/** Throws WireError for what an epoch may not change of the one before it in its generation. */
-export function checkNext<F extends Fields>(fields: F, previous: Values<F>, values: Values<F>): void {
-  for (const key in fields) {
-    const { name, next } = fields[key]!
-    const [before, after]: unknown[] = [previous[key], values[key]]
-    if (next === 'same' && typeof before === 'object') {
-      if (!equalBytes(before as Uint8Array, after as Uint8Array)) malformed(name, 'those of the epoch before', 'others')
-    } else if (next === 'same' ? before !== after : next !== undefined && Number(after) < Number(before)) {
-      malformed(name, next === 'same' ? `${before} as before` : `at least ${before}`, `${after}`)
-    }
-  }
 }
 
 /** Throws WireError for a field of a database without keys that only others have. */

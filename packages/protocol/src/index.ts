@@ -72,10 +72,8 @@ export {
   TWO_SERVERS,
 } from './instant.js'
 export {
-  checkFollows,
   contentHash,
   decodeManifest,
-  decodeManifests,
   encodeManifest,
   LONGEST_MANIFEST_BYTES,
   MANIFEST_HEADER_BYTES,
@@ -127,7 +125,6 @@ export { decodeRecord, encodeRecord, type RecordShape, type StoredRecord, writeR
 export { grownRowLists, partitionRows, rowOfBlock, rowPlace, updatedRowLists } from './row-lists.js'
 export {
   longestUpdateList,
-  splitUpdateList,
   type UpdateEntry,
   type UpdateKind,
   updateEntries,

@@ -1,7 +1,7 @@
 // The manifest: the public parameters of one epoch in canonical bytes (docs/protocol.md, Manifest). Clients compare
 // the bytes of two servers, so equal parameters must give equal bytes and every byte must be accounted for.
 
-import { checkInteger, checkLength, checkMagic, copyOf, equalBytes, isZero, viewOf, writeMagic } from './bytes.js'
+import { checkInteger, checkLength, checkMagic, copyOf, isZero, viewOf, writeMagic } from './bytes.js'
 import {
   DATABASE_ID_BYTES,
   FINGERPRINT_BYTES,
@@ -12,7 +12,6 @@ import {
   MAX_PARTITIONS,
   MAX_QUERIES,
   MAX_RECORD_BYTES,
-  POINTPROOFS_ENTRIES,
   POINTPROOFS_ROW_RECORDS,
   UPDATE_ENTRY_HEADER_BYTES,
   UPDATE_LIST_HEADER_BYTES,
@@ -21,7 +20,6 @@ import { malformed, WireError } from './errors.js'
 import {
   byteString,
   checkKeyless,
-  checkNext,
   checkZero,
   flag,
   headerBytes,
@@ -120,7 +118,7 @@ export interface Manifest extends Omit<Values<typeof HEADER>, 'hinted'> {
 /** What answers of suite 6 are verified with. */
 export interface PointproofsFields extends Omit<Values<typeof POINTPROOFS>, keyof typeof CONSTANT> {}
 
-const CONSTANT = { rowRecords: POINTPROOFS_ROW_RECORDS, reserved: 0 }
+export const CONSTANT = { rowRecords: POINTPROOFS_ROW_RECORDS, reserved: 0 }
 
 /** Where the header's table begins: behind magic and format. */
 export const HEADER_AT = 6
@@ -187,7 +185,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
 }
 
 /** The manifest that these bytes begin with. */
-function decodeFirst(bytes: Uint8Array): { readonly manifest: Manifest; readonly length: number } {
+export function decodeFirst(bytes: Uint8Array): { readonly manifest: Manifest; readonly length: number } {
   const atLeast = (length: number) => {
     if (bytes.length < length) malformed('manifest length', `at least ${length} bytes`, bytes.length)
   }
@@ -216,52 +214,9 @@ function decodeFirst(bytes: Uint8Array): { readonly manifest: Manifest; readonly
   return { manifest, length }
 }
 
-/**
- * The manifests of a chain, one after the other as `/v1/manifests` gives them. Throws WireError if one is malformed or
- * does not continue the one before it: consecutive epochs, and within a generation everything that never changes. The
- * previous manifests' hashes are the caller's to check. More than `most` are not decoded.
- */
-export function decodeManifests(
-  bytes: Uint8Array,
-  most = Number.POSITIVE_INFINITY,
-): { readonly manifest: Manifest; readonly bytes: Uint8Array }[] {
-  const chain: { readonly manifest: Manifest; readonly bytes: Uint8Array }[] = []
-  for (let at = 0; at < bytes.length; ) {
-    if (chain.length === most) malformed('chain', `at most ${most} manifests`, 'more')
-    const { manifest, length } = decodeFirst(bytes.subarray(at))
-    const previous = chain.at(-1)
-    if (previous !== undefined) checkFollows(previous.manifest, manifest)
-    chain.push({ manifest, bytes: copyOf(bytes, at, at + length) })
-    at += length
-  }
-  return chain
-}
-
-/** Refuses a manifest that cannot be the next one after `previous` (docs/protocol.md, Manifest). */
-export function checkFollows(previous: Manifest, next: Manifest): void {
-  checkInteger('epoch', next.epoch, ...exactly(previous.epoch + 1))
-  if (!equalBytes(previous.databaseId, next.databaseId)) malformed('database id', 'that of the epoch before', 'another')
-  if (next.generation !== previous.generation) {
-    checkInteger('generation', next.generation, ...exactly(previous.generation + 1))
-    checkInteger('update list length', next.updateListBytes, ...exactly(0))
-    return
-  }
-  checkNext(HEADER, withFlag(previous), withFlag(next))
-  if (next.updateListBytes === 0) malformed('update list length', 'a list within a generation', 0)
-  if (previous.pointproofs === undefined || next.pointproofs === undefined) return
-  checkNext(POINTPROOFS, { ...previous.pointproofs, ...CONSTANT }, { ...next.pointproofs, ...CONSTANT })
-  // What a pending request carries, a later one may.
-  checkInteger('queries of a request in suite 6', mostProved(next), ...exactly(mostProved(previous)))
-}
-
 /** The header's values of a manifest. */
-function withFlag(manifest: Manifest): Values<typeof HEADER> {
+export function withFlag(manifest: Manifest): Values<typeof HEADER> {
   return { ...manifest, hinted: manifest.oneServerHint !== undefined }
-}
-
-/** Most queries of a request in suite 6. */
-function mostProved({ maxQueries, partitions }: Manifest): number {
-  return Math.min(maxQueries, Math.max(1, Math.floor(POINTPROOFS_ENTRIES / partitions)))
 }
 
 /** The plain BLAKE3 of partition `q`, a view into the manifest. */
@@ -354,7 +309,7 @@ function checkSuccession(manifest: Manifest): void {
   else if (isZero(previousManifest)) malformed('previous manifest', 'a hash', 'zero')
 }
 
-function exactly(value: number): readonly [number, number] {
+export function exactly(value: number): readonly [number, number] {
   return [value, value]
 }
 

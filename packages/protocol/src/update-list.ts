@@ -15,9 +15,6 @@ export interface UpdateEntry {
   readonly delta: Uint8Array
 }
 
-/** Offsets in the header. */
-const AT = { recordBytes: 28, entries: 32 } as const
-
 const KINDS = [undefined, 'add', 'edit', 'delete'] as const
 
 /** The entries of a list of records of `recordBytes`, ascending by index. Throws WireError. */
@@ -37,16 +34,4 @@ export function* updateEntries(list: Uint8Array, recordBytes: number): Generator
 export function longestUpdateList(records: number, recordBytes: number, withRows: boolean): number {
   const entryBytes = UPDATE_ENTRY_HEADER_BYTES + recordBytes + (withRows ? POINTPROOF_BYTES : 0)
   return UPDATE_LIST_HEADER_BYTES + records * entryBytes
-}
-
-/**
- * The two parts of a list of suite 6: the list as in other suites, and the commitments of touched rows, 48 bytes each. If it is
- * malformed, all of it becomes the list, and the core refuses that.
- */
-export function splitUpdateList(bytes: Uint8Array): { readonly list: Uint8Array; readonly rows: Uint8Array } {
-  if (bytes.length < UPDATE_LIST_HEADER_BYTES) return { list: bytes, rows: bytes.subarray(bytes.length) }
-  const view = viewOf(bytes)
-  const [recordBytes, entries] = [view.getUint32(AT.recordBytes, true), view.getUint32(AT.entries, true)]
-  const end = UPDATE_LIST_HEADER_BYTES + entries * (UPDATE_ENTRY_HEADER_BYTES + recordBytes)
-  return { list: bytes.subarray(0, end), rows: bytes.subarray(end) }
 }

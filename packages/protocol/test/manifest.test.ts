@@ -2,17 +2,9 @@
 
 import { readFile } from 'node:fs/promises'
 import { describe, expect, test } from 'vitest'
+import { checkFollows, decodeManifests } from '../src/chain.js'
 import { type Fields, headerBytes } from '../src/fields.js'
-import {
-  checkFollows,
-  contentHash,
-  decodeManifest,
-  decodeManifests,
-  encodeManifest,
-  type Manifest,
-  proofsOf,
-  WireError,
-} from '../src/index.js'
+import { contentHash, decodeManifest, encodeManifest, type Manifest, proofsOf, WireError } from '../src/index.js'
 import { HEADER, HEADER_AT, POINTPROOFS } from '../src/manifest.js'
 import { keyless, later } from './manifests.js'
 

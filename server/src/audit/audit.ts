@@ -7,7 +7,8 @@
 
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { checkFollows, decodeManifest, encodeManifest, equalBytes, fromHex, toHex, WireError } from '@keyhush/protocol'
+import { decodeManifest, encodeManifest, equalBytes, fromHex, toHex, WireError } from '@keyhush/protocol'
+import { checkFollows } from '@keyhush/protocol/chain'
 import { type Core, loadCore } from '@keyhush/wasm'
 import { type ContradictionError, DatasetError, PublishError, type PublishExit } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'

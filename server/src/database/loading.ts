@@ -14,8 +14,8 @@ import {
   isZero,
   type Manifest,
   partitionBytes,
-  splitUpdateList,
 } from '@keyhush/protocol'
+import { splitUpdateList } from '@keyhush/protocol/chain'
 import type { Core, CoreError, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 import { DatasetError, readingFrom } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'

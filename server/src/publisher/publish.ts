@@ -11,7 +11,6 @@
 
 import {
   type BatchEncoding,
-  checkFollows,
   decodeBatch,
   type EpochStatus,
   equalBytes,
@@ -24,6 +23,7 @@ import {
   toHex,
   WireError,
 } from '@keyhush/protocol'
+import { checkFollows } from '@keyhush/protocol/chain'
 import type { LoggedEpoch } from '@keyhush/protocol/log'
 import { type Core, loadCore } from '@keyhush/wasm'
 import { ed25519 } from '@noble/curves/ed25519.js'

@@ -4,7 +4,6 @@ import {
   BATCH_SIGNATURE_HEADER,
   type BatchSignature,
   decodeManifest,
-  decodeManifests,
   type EpochStatus,
   type ErrorReply,
   encodeBatchSignature,
@@ -19,6 +18,7 @@ import {
   toHex,
   WireError,
 } from '@keyhush/protocol'
+import { decodeManifests } from '@keyhush/protocol/chain'
 import { verifies } from '../base/ed25519.js'
 import { PublishError, type PublishExit } from '../base/errors.js'
 import { ignoredProxy } from '../base/ignored-proxy.js'

@@ -1,7 +1,8 @@
 // The servers of the world, each behind its own network. A server's mood says how it misbehaves: the real server behind it goes on, and
 // what reaches clients is changed on the way, or comes from an older copy of it.
 
-import { decodeManifest, decodeManifests, encodeEvent, encodeManifest } from '@keyhush/protocol'
+import { decodeManifest, encodeEvent, encodeManifest } from '@keyhush/protocol'
+import { decodeManifests } from '@keyhush/protocol/chain'
 import type { MemoryStorage } from '@keyhush/server'
 import { hash } from '../../interop/reference/hash.js'
 import { Chance } from '../chance.js'

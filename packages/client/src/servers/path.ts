@@ -1,7 +1,8 @@
 // The way from the epoch that a map is at to the one that it should be at (docs/protocol.md, Updates). Any server's manifests will do: each
 // names the one before by its hash, so they are right if they end in the target. Nothing secret is sent.
 
-import { checkFollows, decodeManifests, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
+import { equalBytes, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
+import { checkFollows, decodeManifests } from '@keyhush/protocol/chain'
 import type { Core } from '@keyhush/wasm/client'
 import { OVER, scoped } from '../base/abort.js'
 import { SILENCE_MS, SLOW_MS, slowestMs } from '../base/constants.js'

@@ -1,7 +1,8 @@
 // The update lists of the epochs after a state's (docs/protocol.md, Updates), checked by the hashes in their manifests. The state is not
 // touched here.
 
-import { equalBytes, hasRows, type Manifest, splitUpdateList, toHex } from '@keyhush/protocol'
+import { equalBytes, hasRows, type Manifest, toHex } from '@keyhush/protocol'
+import { splitUpdateList } from '@keyhush/protocol/chain'
 import { scoped } from '../base/abort.js'
 import { TamperedError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
