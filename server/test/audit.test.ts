@@ -17,8 +17,9 @@ import { buildInto, temporaryFolder } from '../../tests/support/servers.js'
 import { filesIn, startStaticHost } from '../../tests/support/static-host.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { thoroughly } from '../../tests/support/thoroughly.js'
+import { Audit, type Checked } from '../dist/audit/audit.js'
 import { emptyDatabase } from '../dist/dataset/view.js'
-import { MemoryStorage, readKeyFile } from '../dist/index.js'
+import { MemoryStorage, readKeyFile, type Storage } from '../dist/index.js'
 import {
   add,
   audited,
@@ -34,9 +35,9 @@ import {
   withList,
 } from './audit-world.js'
 import { keyhush, runKeyhush } from './command.js'
-import { createIn, listening, pseudoRandom, temporaryDirectory } from './helpers.js'
+import { createIn, listed, listening, pseudoRandom, temporaryDirectory } from './helpers.js'
 import { command, started } from './spawned.js'
-import { batchOn, bodyOf, opened, printOf, servedFrom, signatureOf } from './updatable-helpers.js'
+import { batchOn, bodyOf, opened, printOf, RememberingStorage, servedFrom, signatureOf } from './updatable-helpers.js'
 
 /** Where the record of a list's first entry begins. */
 const RECORD = 40 + 5
@@ -580,6 +581,51 @@ describe('killed at any moment, it continues from its store, and checks nothing 
       expect([rest.code, told(rest)]).toEqual([0, ['4 store', '5 list']])
       world.lie(lie)
     })
+  })
+
+  test('at each write to its store: the next run has the lines that are left, the same store in the end, and no alarm', async () => {
+    const world = await audited({ begins: false })
+    const folder = await temporaryDirectory()
+    const auditing = (storage: Storage, onEpoch: (checked: Checked) => void) =>
+      Audit.open({
+        ...{ storage, folder, onEpoch },
+        servers: world.proxies.map(({ url }) => url),
+        publisherKey: PUBLISHER.publicKey,
+      })
+    const storage = new RememberingStorage()
+    const whole: { line: Checked; writes: number }[] = []
+    const audit = await auditing(storage, line => whole.push({ line, writes: storage.transactions }))
+    await audit.look()
+    await world.publish([edit(1), add('new')])
+    await world.publish([{ op: 'generation', headroom: 0 }])
+    await world.publish([{ op: 'delete', key: 'key 2' }])
+    await world.publish([edit(3)])
+    await audit.look()
+    await audit.close()
+    expect(whole.map(({ line }) => line.how)).toEqual(['export', 'list', 'generation', 'list', 'list'])
+
+    const factsOf = ({ milliseconds: _, ...facts }: Checked) => facts
+    /** Without signatures: servers show those of two epochs. */
+    const storedIn = async (storage: Storage) =>
+      (await listed(storage, '')).filter(([key]) => !key.startsWith('signature/'))
+    for (let writes = 0; writes <= storage.transactions; writes++) {
+      const left = await storage.asOf(writes)
+      const lines: Checked[] = []
+      const next = await auditing(left, line => lines.push(line))
+      await next.look()
+      await next.close()
+      const [first, ...rest] = lines.map(factsOf)
+      const toldBefore = whole.filter(told => told.writes <= writes).length
+      if (first!.how === 'export') {
+        expect([writes, toldBefore, first!.epoch, rest]).toEqual([writes, 0, 5, []])
+        continue
+      }
+      expect([writes, [toldBefore, toldBefore + 1]]).toEqual([writes, expect.arrayContaining([first!.epoch])])
+      const [again, ...remaining] = whole.slice(first!.epoch - 1).map(({ line }) => factsOf(line))
+      expect([writes, first, rest]).toEqual([writes, { ...again, how: 'store', entries: 0, bytes: 0 }, remaining])
+      expect([writes, await storedIn(left)]).toEqual([writes, await storedIn(storage)])
+    }
+    expect(await readdir(folder)).toEqual([])
   })
 
   test('while it begins', async () => {
