@@ -12,7 +12,7 @@ import { decodeManifests } from '@keyhush/protocol/chain'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { NEEDS_LINUX } from '../../tests/support/needs.js'
+import { NEEDS_LINUX, NEEDS_POSIX } from '../../tests/support/needs.js'
 import { filesIn, type StaticHost, startStaticHost } from '../../tests/support/static-host.js'
 import { sampled } from '../../tests/support/thorough.js'
 import type { Disk } from '../dist/base/whole-file.js'
@@ -110,6 +110,17 @@ test('the folder has all that a client needs; a batch makes the next epoch, and 
   expect((await publish(edit('x'), ...WEEK)).stdout).toContain('(published before)')
   expect(await publish(undefined)).toMatchObject({ code: 0 })
   expect(await contentsOf(path('www'))).toEqual(before)
+})
+
+test('a web server of another user may read the folder, whatever the umask', NEEDS_POSIX, async () => {
+  const { publish, begun, path } = await rig()
+  const umask = process.umask(0o077)
+  onTestFinished(() => void process.umask(umask))
+  expect(await publish(undefined, ...begun, ...WEEK)).toMatchObject({ code: 0 })
+  const names = (await readdir(path('www'), { recursive: true })).map(name => join('www', name))
+  const modes = await Promise.all(['www', ...names].map(async name => (await fs.stat(path(name))).mode.toString(8)))
+  expect([...new Set(modes)].sort()).toEqual(['100644', '40755'])
+  expect((await fs.stat(path('own'))).mode.toString(8)).toBe('40700')
 })
 
 test('an expiry is demanded, of a batch and of what is there; without a batch it is renewed', async () => {
@@ -454,8 +465,8 @@ test('lists stay as long as their manifests; other blobs for two epochs, and a d
 /** A disk that is full, or gone, from its nth operation on. */
 function failingDisk(last: number): { readonly disk: Disk; readonly operations: () => number } {
   let operations = 0
-  const { mkdir, open, rename, rm } = fs
-  const counted = Object.entries({ mkdir, open, rename, rm }).map(([name, work]) => [
+  const { mkdir, chmod, open, rename, rm } = fs
+  const counted = Object.entries({ mkdir, chmod, open, rename, rm }).map(([name, work]) => [
     name,
     async (...given: unknown[]) => {
       if (operations++ >= last) throw new Error('killed')

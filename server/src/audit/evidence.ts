@@ -1,12 +1,12 @@
 // What an auditor has found wrong, as files that anybody can check (docs/operations/audit.md). While they are there, the auditor says so again.
 
-import { mkdir, readFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type SignatureInfo, toHex } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
 import { ContradictionError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
-import { writeWhole } from '../base/whole-file.js'
+import { FOR_ALL, makeShown, writeWhole } from '../base/whole-file.js'
 
 export interface Evidence {
   readonly manifests: readonly KnownManifest[]
@@ -17,8 +17,6 @@ export interface Evidence {
 
 /** Written last: with it the evidence is whole. */
 const SUMMARY = 'contradiction.json'
-/** a file's mode: it is to be shown */
-const FOR_ALL = 0o644
 
 /** Writes the files, and resolves to what is to be thrown. */
 export async function contradiction(
@@ -32,7 +30,7 @@ export async function contradiction(
     files.set(`manifest-${manifest.epoch}-${toHex(blake3(bytes)).slice(0, 16)}.bin`, bytes)
   }
   if (list !== undefined) files.set(`list-${toHex(blake3(list)).slice(0, 16)}.bin`, list)
-  await mkdir(folder, { recursive: true })
+  await makeShown(folder)
   for (const [name, bytes] of files) await writeWhole(join(folder, name), bytes, FOR_ALL)
   const summary = { contradiction: found, files: [...files.keys()], signatures, found: new Date().toISOString() }
   await writeWhole(join(folder, SUMMARY), Buffer.from(`${JSON.stringify(summary, undefined, 2)}\n`), FOR_ALL)

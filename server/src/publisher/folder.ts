@@ -18,7 +18,7 @@ import {
 import { PublishError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { SOFTWARE } from '../base/version.js'
-import { type Disk, LEFT_BY_A_CRASH, writeWhole } from '../base/whole-file.js'
+import { type Disk, FOR_ALL, LEFT_BY_A_CRASH, makeShown, writeWhole } from '../base/whole-file.js'
 import type { KeptSignature } from '../database/epoch-store.js'
 import { CHAIN_BYTES, CHAIN_MANIFESTS } from '../database/history.js'
 import { withoutText } from '../database/signatures.js'
@@ -34,8 +34,6 @@ type Copy = Pick<
 
 const [MANIFEST, BLOBS] = [join('v1', 'manifest'), join('v1', 'blobs')]
 const BLOB = /^[0-9a-f]{64}$/
-/** a file's mode: a host may be another user */
-const FOR_ALL = 0o644
 /** The publisher's note: the blobs that no epoch needs any more, with the time since when. A copied folder has other times of files. */
 const UNNEEDED = '.unneeded'
 /** How long such a blob stays: for downloads under way. */
@@ -119,7 +117,7 @@ export async function writeFolder(folder: string, copy: Copy, disk: Disk = fs): 
       const [path, bytes] = [join(folder, name), Buffer.from(content)]
       if (!(await fs.readFile(path).catch(missing))?.equals(bytes)) await writeWhole(path, bytes, FOR_ALL, disk)
     }
-    await disk.mkdir(join(folder, BLOBS), { recursive: true })
+    await makeShown(join(folder, BLOBS), disk)
     for (const [name, content] of Object.entries(OF_THE_HOST)) {
       if ((await fs.stat(join(folder, name)).catch(missing)) === undefined) await put(name, content)
     }

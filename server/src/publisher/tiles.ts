@@ -5,15 +5,13 @@ import { dirname, join } from 'node:path'
 import { equalBytes, HASH_BYTES } from '@keyhush/protocol'
 import { type Checkpoint, leafHash, type Path, rootOf } from '@keyhush/protocol/log'
 import { PublishError } from '../base/errors.js'
-import { flushed, writeWhole } from '../base/whole-file.js'
+import { FOR_ALL, makeShown, writeWhole } from '../base/whole-file.js'
 import { bodyOf } from './server.js'
 
 const WIDTH = 256
 /** of a file that is read from a URL */
 const MOST_BYTES = 64 * 1024
 const TIMEOUT_MILLISECONDS = 30_000
-/** a file's mode: a host may be another user */
-const FOR_ALL = 0o644
 
 /** Reads a file of the log; undefined: there is none. */
 type Read = (name: string) => Promise<Uint8Array | undefined>
@@ -125,8 +123,7 @@ export class Tiles extends ReadTiles {
 
   async #put(name: string, bytes: Uint8Array): Promise<void> {
     const path = join(this.#folder, name)
-    const first = await fs.mkdir(dirname(path), { recursive: true })
-    if (first !== undefined) await keepFolders(dirname(path), first)
+    await makeShown(dirname(path))
     await writeWhole(path, bytes, FOR_ALL)
   }
 }
@@ -199,14 +196,4 @@ function nameOf(level: string, number: number, width: number): string {
   const parts = digits.padStart(3 * Math.ceil(digits.length / 3), '0').match(/\d{3}/g)!
   const path = parts.map((part, i) => (i < parts.length - 1 ? `x${part}` : part)).join('/')
   return `tile/${level}/${path}${width < WIDTH ? `.p/${width}` : ''}`
-}
-
-/** Resolves when new folders, from `last` up to `first`, are on disk. */
-async function keepFolders(last: string, first: string): Promise<void> {
-  if (process.platform === 'win32') return // it syncs no folders
-  for (let folder = last; ; folder = dirname(folder)) {
-    const handle = await fs.open(dirname(folder), 'r')
-    await flushed(handle).finally(() => handle.close())
-    if (folder.length <= first.length) return
-  }
 }
