@@ -18,6 +18,7 @@ const alone = [
   'server/test/{anonymous-load,open-files}.test.ts',
   'packages/pointproofs/test/prover-threads.all.test.ts',
   'tests/costs/{hashes,memory}.test.ts',
+  'tests/e2e/dom.test.ts',
 ]
 
 /** What takes ten seconds or more. It begins first where no run before has measured it. */

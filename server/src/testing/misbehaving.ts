@@ -1,11 +1,11 @@
 // A proxy in front of one server. It misbehaves when told to, so that a developer or a test sees what an app shows then.
 
-import { once, setMaxListeners } from 'node:events'
+import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { clearTimeout, setTimeout } from 'node:timers'
 
 /** What a server can do wrong, in words that follow its name. */
 export const MISBEHAVIOURS = {
@@ -42,8 +42,8 @@ const HEADER_BYTES = 40 // of an answer: with another header it would only be ma
 
 export class MisbehavingProxy {
   #how: Misbehaviour | undefined
-  /** aborted as soon as it does something else */
-  #changing = new AbortController()
+  /** Called as soon as it does something else. (A test's DOM may replace AbortController, and Node takes its own alone.) */
+  readonly #waiting = new Set<() => void>()
   readonly #target: string
   readonly #server = createServer((incoming, outgoing) => {
     this.#reply(incoming, outgoing).catch(() => outgoing.destroy())
@@ -72,9 +72,7 @@ export class MisbehavingProxy {
   /** From now on; undefined: not at all. What it has left unanswered is hung up on. */
   misbehave(how: Misbehaviour | undefined): void {
     this.#how = how
-    this.#changing.abort()
-    this.#changing = new AbortController()
-    setMaxListeners(0, this.#changing.signal)
+    for (const end of this.#waiting) end()
     if (how === 'down') this.#server.closeAllConnections()
   }
 
@@ -94,13 +92,12 @@ export class MisbehavingProxy {
       outgoing.writeHead(200, { 'content-type': 'text/html', ...ANY_ORIGIN }).end('<!doctype html><h1>Log in</h1>')
       return
     }
-    const { signal } = this.#changing
     if (how === 'silent') {
-      await once(signal, 'abort')
+      await this.#change()
       outgoing.destroy()
       return
     }
-    if (how === 'slow') await sleep(SLOW_MILLISECONDS, undefined, { signal }).catch(() => {})
+    if (how === 'slow') await this.#change(SLOW_MILLISECONDS)
 
     const genuine = await this.#ask(incoming, outgoing)
     const isQuery = QUERIES.test(path)
@@ -122,6 +119,19 @@ export class MisbehavingProxy {
     // The last bytes of a manifest are a partition's hash.
     if (genuine.statusCode! < 300) bytes[how === 'fork' ? bytes.length - 1 : isQuery ? HEADER_BYTES : 0]! ^= 0x80 // lower bits of one server's answer are noise
     outgoing.end(bytes)
+  }
+
+  /** Resolves when it does something else, or after so many milliseconds. */
+  #change(milliseconds?: number): Promise<void> {
+    return new Promise(resolve => {
+      const end = () => {
+        clearTimeout(timer)
+        this.#waiting.delete(end)
+        resolve()
+      }
+      const timer = milliseconds === undefined ? undefined : setTimeout(end, milliseconds)
+      this.#waiting.add(end)
+    })
   }
 
   #ask(incoming: IncomingMessage, outgoing: ServerResponse): Promise<IncomingMessage> {

@@ -1,0 +1,11 @@
+import { open } from '@keyhush/client'
+import { startServers } from '@keyhush/server/testing'
+import { expect, test } from 'vitest'
+
+test('looks up', async () => {
+  const { servers, publisherKey, close } = await startServers({ otter: 'river' })
+  const map = await open({ servers, publisherKey, mode: 'full' })
+  expect(await map.getText('otter')).toBe('river')
+  await map.close()
+  await close()
+})
