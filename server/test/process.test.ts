@@ -28,6 +28,21 @@ test('what is not built, or half, says so', async () => {
   })
 })
 
+// So lmdb's loader is told of another platform: an installation from another machine, or without optional packages, is no different.
+const WITHOUT_BINARY = { npm_config_arch: 'none' }
+
+test('without the binary of LMDB only a store in a directory is refused, in one line that says what to install', async () => {
+  const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
+  const args = ['serve', '--dataset', dataset, '--port', '0', '--log-level', 'silent']
+  await serving(process.execPath, [command, ...args], WITHOUT_BINARY)
+  const store = ['--store', join(await temporaryDirectory(), 'store')]
+  const { code, stderr } = await started(process.execPath, [command, ...args, ...store], WITHOUT_BINARY).finished
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(/^keyhush: expected the package @lmdb\/lmdb-\S+,.* No native build .*--omit=optional.*\n$/),
+  ])
+})
+
 const PLAN = [command, 'plan', '--records', '1000', '--value-bytes', '32']
 
 test(

@@ -13,11 +13,12 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getSystemErrorName } from 'node:util'
-import { open, type RootDatabase } from 'lmdb'
-import { DatasetError } from '../base/errors.js'
+import type { RootDatabase } from 'lmdb'
+import { DatasetError, MissingPackageError } from '../base/errors.js'
 import { lockStore } from './lock.js'
 import { Draft, PAGE_BYTES, type Storage, StorageError, type Transaction } from './storage.js'
 
@@ -40,24 +41,41 @@ export function storeExists(dir: string): boolean {
 /**
  * Opens the store in `dir`, or makes one.
  * @throws {DatasetError} naming the file, if that is not one of ours, or another process has it open
+ * @throws {MissingPackageError} if LMDB's binary for this machine is not installed
  * @example
  * const storage = openLmdb('store')
  */
 export function openLmdb(dir: string): Storage {
   const location = join(dir, FILE)
+  const lmdb = loadLmdb()
   mkdirSync(dir, { recursive: true, mode: FOLDER_MODE })
   const unlock = lockStore(dir)
   try {
     if (storeExists(dir)) checkFile(location)
     allocateLocks(dir)
-    return new LmdbStorage(location, openDatabase(dir, location), unlock)
+    return new LmdbStorage(location, openDatabase(lmdb, dir, location), unlock)
   } catch (error) {
     unlock()
     throw error
   }
 }
 
-function openDatabase(dir: string, location: string): RootDatabase<Uint8Array, Buffer> {
+type Lmdb = typeof import('lmdb')
+
+/** Loaded when a store is opened: package managers may leave its binary out, and all else works without. */
+function loadLmdb(): Lmdb {
+  try {
+    return createRequire(import.meta.url)('lmdb') as Lmdb
+  } catch (error) {
+    const expected = `expected the package @lmdb/lmdb-${process.platform}-${process.arch}, which a store in a directory needs`
+    const [reason] = (error as Error).message.split('\n', 1)
+    throw new MissingPackageError(
+      `${expected}, got: ${reason}. Install on this machine, without --omit=optional; or name a store in PostgreSQL`,
+    )
+  }
+}
+
+function openDatabase({ open }: Lmdb, dir: string, location: string): RootDatabase<Uint8Array, Buffer> {
   try {
     return open<Uint8Array, Buffer>({
       path: dir,
