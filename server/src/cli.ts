@@ -406,13 +406,22 @@ export async function run(args: readonly string[]): Promise<number> {
     return status.done
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode // commander has printed it
-    // An operator's mistake is one sentence. Anything else is a fault of ours, whose stack helps.
-    const expected = error instanceof OperatorError || isSystemError(error)
-    const said = isSystemError(error) ? systemMessage(error) : (error as Error).message
-    process.stderr.write(`keyhush: ${expected ? said : ((error as Error).stack ?? error)}\n`)
+    process.stderr.write(`keyhush: ${described(error)}\n`)
     return status.failed
   }
 }
+
+/** An operator's mistake is one sentence. Anything else is a fault of ours, whose stack helps. */
+function described(error: unknown): unknown {
+  if (error instanceof OperatorError) return error.message
+  if (isSystemError(error)) return systemMessage(error)
+  if (error instanceof RangeError && error.message.startsWith('WebAssembly'))
+    return `${NO_ADDRESSES}, got: ${error.message}`
+  return (error as Error).stack ?? error
+}
+
+const NO_ADDRESSES =
+  'expected 10 GB of address space for each WebAssembly memory; raise `ulimit -v`, or set NODE_OPTIONS=--disable-wasm-trap-handler'
 
 function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')

@@ -43,6 +43,22 @@ test('without the binary of LMDB only a store in a directory is refused, in one 
   ])
 })
 
+test(
+  'with little address space, as shared hosts give, one line says what to do, and that helps',
+  NEEDS_LINUX,
+  async () => {
+    const data = await dataFile('a.csv', 'key,value\notter,river\n')
+    const build = async (env?: NodeJS.ProcessEnv) => {
+      const line = [process.execPath, command, 'build', data, '--out', join(await temporaryDirectory(), 'out')]
+      return await started('sh', ['-c', 'ulimit -v 8388608 && exec "$@"', 'sh', ...line], env).finished
+    }
+    const { code, stderr } = await build()
+    const [, option] = /^keyhush: expected 10 GB of address space .* NODE_OPTIONS=(\S+), got: .*\n$/.exec(stderr) ?? []
+    expect([code, option]).toEqual([1, '--disable-wasm-trap-handler'])
+    expect(await build({ NODE_OPTIONS: option })).toMatchObject({ code: 0, stderr: '' })
+  },
+)
+
 const PLAN = [command, 'plan', '--records', '1000', '--value-bytes', '32']
 
 test(

@@ -18,10 +18,12 @@ describe.each<[string, typeof WebAssembly | undefined, string]>([
   ['no SIMD', noSimd, 'webassembly'],
   ['a policy that forbids large modules', platform, 'policy'],
   ['a policy that forbids it', forbidden, 'policy'],
+  ['no memory for it', platform, 'memory'],
 ])('with %s', (_, wasm, reason) => {
   /** As the loaders do. */
   const loadCore = async () => {
-    throw wasm === undefined ? new ReferenceError('WebAssembly is not defined') : new EvalError('Refused to create it')
+    if (wasm === undefined) throw new ReferenceError('WebAssembly is not defined')
+    throw reason === 'memory' ? new RangeError('Out of memory') : new EvalError('Refused to create it')
   }
 
   test.each([
@@ -39,7 +41,7 @@ describe.each<[string, typeof WebAssembly | undefined, string]>([
     }
     expect(await harness.drive(map.getMany(['absent', NAMES[7]!]))).toEqual([undefined, database.contents.values[7]])
     expect([map.mode, map.stats.core]).toEqual(['instant', 'script'])
-    expect(events.filter(type => type !== 'storage')).toEqual(reason === 'policy' ? ['without-webassembly'] : [])
+    expect(events.filter(type => type !== 'storage')).toEqual(reason === 'webassembly' ? [] : ['without-webassembly'])
     expect(network.seen.some(({ path }) => path.startsWith('/v1/blobs/'))).toBe(false)
   })
 

@@ -77,7 +77,7 @@ export type MapEvent =
   | { readonly type: 'slow'; readonly servers: readonly string[] }
   /** Stored state is used: an unfinished download, a whole hint, or a copy of the database. `pending`: the map has to finish a lookup first. */
   | { readonly type: 'resumed'; readonly what: 'download' | 'hint' | 'copy'; readonly pending: boolean }
-  /** The page's content security policy refuses WebAssembly: JavaScript answers, more slowly. Add `'wasm-unsafe-eval'` to its script-src. */
+  /** WebAssembly gets no memory, or the page's content security policy refuses it (add `'wasm-unsafe-eval'` to its script-src): JavaScript answers, more slowly. */
   | { readonly type: 'without-webassembly' }
   /**
    * The server's rollback fence does not know the new hint, so a restored copy of the state is not detected. `none`: the server has no

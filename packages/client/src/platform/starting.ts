@@ -16,7 +16,7 @@ export async function startCore<B extends Build>(
   return core
 }
 
-/** The same; or where the platform or the page's policy allows no WebAssembly with SIMD, what `script` loads: a core in JavaScript. */
+/** The same; or where WebAssembly with SIMD is missing, forbidden or has no memory, what `script` loads: a core in JavaScript. */
 export async function startEither(
   environment: Pick<Environment, 'loadCore' | 'pause'>,
   build: Build,
@@ -26,7 +26,7 @@ export async function startEither(
   try {
     if (hasModules()) return await startCore(environment, build)
   } catch (error) {
-    if ((error as UnsupportedError).reason !== 'policy') throw error
+    if ((error as UnsupportedError).reason === 'module') throw error
     announce({ type: 'without-webassembly' })
   }
   return await loadPart(script)
@@ -66,7 +66,8 @@ function reasonOf(cause: unknown): keyof typeof MESSAGES {
 
 const MESSAGES = {
   webassembly: "expected WebAssembly with SIMD, got none; update the platform, or use 'instant' with two servers",
-  memory: 'expected memory for the WebAssembly core, got none; close other pages',
+  memory:
+    "expected memory for the WebAssembly core, got none; close other pages, in Node raise `ulimit -v`, or use 'instant' with two servers",
   policy:
     "expected to compile WebAssembly, but the page's content security policy, or a platform such as Cloudflare Workers, forbids it; add 'wasm-unsafe-eval' to the page's script-src, or use 'instant' with two servers",
   module: `${NOT_LOADED}, or pass open({ wasm })`,
