@@ -2,15 +2,17 @@
 // new one, whatever its epoch is. One server alone changes nothing. With a publisher's key the map refuses.
 
 import { type SignatureInfo, toHex } from '@keyhush/protocol'
+import { ed25519 } from '@noble/curves/ed25519.js'
 import { describe, expect, test } from 'vitest'
 import type { KeyhushError, MapEvent } from '../src/index.js'
-import type { OpenWithOptions } from '../src/testing.js'
+import { discardStateWith, type OpenWithOptions } from '../src/testing.js'
 import { settle, until } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
-import { core, Harness, keyless, refusedBy } from './support/harness.js'
+import { core, Harness, keyless, refusedBy, sameOnBoth } from './support/harness.js'
 import { A, B, type Network, showing } from './support/network.js'
 import { DAY, epochsOf, NOW, publisherKey, signatureOf, signedOnBoth } from './support/signed.js'
+import { World } from './support/world.js'
 
 const MODES = ['full', 'instant', 'local'] as const
 
@@ -70,6 +72,32 @@ describe.each(MODES)('mode %s', mode => {
     expect(map.size).toBe(15)
   })
 })
+
+test.each(['full', 'local', 'auto'] as const)(
+  'mode %s: a stored state without a signature under the key does not open, and the error names the way out',
+  async mode => {
+    const secret = new Uint8Array(32).fill(8)
+    const [first] = epochsOf(1) as [Database]
+    const network = sameOnBoth(first)
+    network.signatures.push(signatureOf(first, secret))
+    const before = new World({ network, database: first })
+    const map = await before.life().open({ mode, publisherKey: toHex(ed25519.getPublicKey(secret)) })
+    await before.drive(map.prepare())
+    await before.drive(map.close())
+
+    const next = another()
+    const world = new World({ network: signedOnBoth(next), database: next, before })
+    for (let life = 0; life < 2; life++) {
+      const failing = world.life()
+      const { code, message } = await failing.failure(failing.openIdle({ mode, publisherKey }))
+      expect({ code, message }).toMatchObject({ code: 'signature', message: expect.stringContaining('discardState()') })
+    }
+    const life = world.life()
+    await world.drive(discardStateWith(life.environment, { servers: [A, B] }))
+    const again = await life.open({ mode, publisherKey })
+    expect(await world.drive(again.at(3))).toEqual(next.byIndex[3])
+  },
+)
 
 describe.each(['full', 'instant'] as const)('mode %s, without events', mode => {
   test('the next lookup finds out, and is answered', async () => {

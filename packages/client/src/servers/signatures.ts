@@ -112,7 +112,7 @@ export class Signing {
   checkSuccession(seen: EpochId & Partial<Pick<Manifest, 'expires'>>, agreed: EpochId): void {
     if (!equalBytes(seen.databaseId, agreed.databaseId)) {
       throw new SignatureError(
-        'expected the database that this map has shown, got another one; ask the publisher. discardState() forgets the one before',
+        'expected the database that this map has shown, got another one; ask the publisher. If it is theirs, discardState() forgets the one before',
       )
     }
     if (agreed.epoch >= seen.epoch) return

@@ -10,6 +10,7 @@ import {
   CondemnedError,
   ServerError,
   ServersDisagreeError,
+  SignatureError,
   TamperedError,
   UnsupportedError,
 } from '../base/errors.js'
@@ -306,8 +307,9 @@ export class StatefulSession implements Session {
       // Servers still answer an old generation while the new one is downloaded, but nothing else that is outdated. A map with all
       // records needs no server: else one that withholds the download would take them away.
       if (this.#machine.known?.state.kind === 'held') {
-        return await this.#replace(reason).catch(error => {
-          if (isRefusal(error)) throw error
+        return await this.#replace(reason).catch(async error => {
+          const isRefused = error instanceof SignatureError && !(await this.#machine.needsNoServer())
+          if (isRefused || isRefusal(error)) throw error
         })
       }
       if (reason === 'generation') return void this.#rebuild(reason)
