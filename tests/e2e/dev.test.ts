@@ -177,23 +177,50 @@ test('a folder keeps key and changes, and is not mixed with other data', async (
   expect(await second.stop('SIGINT')).toBe(0)
 })
 
-thoroughly(
-  'a store that was begun from other data: the error says which option or file differs, and both ways on',
-  async () => {
-    const kept = ['--folder', join(folder.path, 'begun')]
-    const first = await dev({}, ...kept, '--max-value-bytes', '40')
+const namings: [string, string[]][] = [
+  ['a folder', []],
+  ['a folder, and a name,', ['--name', 'animals']],
+]
+
+test.each(namings.slice(0, THOROUGH ? 2 : 1))(
+  '%s that was begun with another list goes on with that, and dev prints how to publish the new one',
+  async (_, name) => {
+    const kept = ['--folder', join(folder.path, `begun${name.join('')}`), ...name]
+    const first = await dev({}, ...kept)
     expect(await first.stop('SIGTERM')).toBe(0)
-    const failing = (...options: string[]) => expect(runKeyhushProcess('dev', data, ...kept, ...options)).rejects
-    const ways =
-      'To continue, give the dataset that the store was created from, and publish the changes; to start again, name another store or delete this one'
-    await failing().toThrow('it has values of up to 40 bytes, the dataset values of 5 bytes (--max-value-bytes)')
-    await failing().toThrow(ways)
     await writeFile(data, 'key,value\notter,lakes\nheron,shore\n')
-    const changed = failing('--max-value-bytes', '40')
-    await changed.toThrow('animals.csv: the data file has other contents')
+    for (let run = 0; run < 2; run++) {
+      const second = await dev({}, ...kept)
+      expect(second.printed.text).toContain('animals.csv is not the list that')
+      const map = await open({ servers: second.servers, publisherKey: first.publisherKey })
+      expect([map.epoch, await map.getText('otter')]).toEqual(run === 0 ? [1, 'river'] : [2, 'lakes'])
+      const [, line = ''] = /^npx keyhush (publish .* --list .*)$/m.exec(second.printed.text) ?? []
+      await runKeyhush(...line.split(' '))
+      await map.sync()
+      expect([map.epoch, await map.getText('otter')]).toEqual([2, 'lakes'])
+      await map.close()
+      expect(await second.stop('SIGTERM')).toBe(0)
+    }
     await writeFile(data, ANIMALS)
   },
 )
+
+thoroughly('a folder that was begun with other options: the error says which, and both ways on', async () => {
+  const kept = ['--folder', join(folder.path, 'longer')]
+  const first = await dev({}, ...kept, '--max-value-bytes', '40')
+  expect(await first.stop('SIGTERM')).toBe(0)
+  const failing = (...options: string[]) => expect(runKeyhushProcess('dev', data, ...kept, ...options)).rejects
+  await failing().toThrow('it has values of up to 40 bytes, the dataset values of 5 bytes (--max-value-bytes)')
+  await failing().toThrow('To begin anew, with another key, delete it or name another')
+
+  const [other, dataset] = [join(folder.path, 'other.csv'), join(folder.path, 'dataset')]
+  await writeFile(other, 'key,value\notter,lakes\n')
+  await runKeyhush('build', other, '--max-value-bytes', '40', '--out', dataset)
+  const store = join(folder.path, 'longer', 'a')
+  const served = expect(runKeyhushProcess('serve', '--port', '0', '--store', store, '--dataset', dataset)).rejects
+  await served.toThrow('the data file has other contents')
+  await served.toThrow('To continue, give the dataset that the store was created from, and publish the changes')
+})
 
 test('each server is a process of its own, and ends with the one that started it', NEEDS_LINUX, async () => {
   const { child, servers, exited } = await dev({})

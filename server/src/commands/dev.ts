@@ -8,7 +8,7 @@ import { isIPv6 } from 'node:net'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
-import { toHex } from '@keyhush/protocol'
+import { decodeManifest, type Manifest, toHex } from '@keyhush/protocol'
 import closeWithGrace from 'close-with-grace'
 import { OperatorError } from '../base/errors.js'
 import { buildDataset } from '../dataset/build.js'
@@ -20,6 +20,7 @@ import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
 import { openOwnCopy } from './publish.js'
 import { ENDS_BY_ITSELF } from './stopping.js'
+import { differingOptions } from './store.js'
 
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const
 
@@ -77,22 +78,31 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   const { databaseId, manifest, manifestHash } = await withProgress(onProgress =>
     buildDataset({ ...choices, ...alone, data, out: built, onProgress }),
   )
-  await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
+  const names = NAMES.slice(0, ports.length)
+  // The stores go on with the list that they were begun with; the app's developer publishes what the file changes.
+  const stores = (alone ? [...names, 'own'] : names).map(name => join(folder, name))
+  // With one server each run has another expiry, and so another manifest.
+  const isKnown = alone ? record.newestEpoch(databaseId) > 0 : record.hasManifest(databaseId, manifestHash)
+  const differs = !isKnown && stores.every(existsSync)
+  const dataset = differs ? undefined : built
+  if (!differs) await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
 
   const publisherKey = toHex(key.publicKey)
   const servers: string[] = []
   const proxies: MisbehavingProxy[] = []
   try {
-    for (const [i, name] of NAMES.slice(0, ports.length).entries()) {
-      const store = ['--dataset', built, '--store', join(folder, name), '--publisher-key', publisherKey]
+    for (const [i, name] of names.entries()) {
+      const from = dataset === undefined ? [] : ['--dataset', dataset]
+      const store = [...from, '--store', join(folder, name), '--publisher-key', publisherKey]
       const server = await startServer(name, [...store, '--allow-origin', ...origins, '--log-level', logLevel])
       running.push(server)
+      if (differs && servers.length === 0) await checkOptions(manifest, server.url, folder)
       servers.push(server.url)
       const proxy = await MisbehavingProxy.start(server.url, host, ports[i])
       running.push(proxy)
       proxies.push(proxy)
     }
-    const own = alone ? await openOwnCopy(servers, join(folder, 'own'), built, [key]) : undefined
+    const own = alone ? await openOwnCopy(servers, join(folder, 'own'), dataset, [key]) : undefined
     const all = own ? [...servers, own.url] : servers
     await publish({ servers: all, own: own !== undefined, key, record }).finally(() => own?.close())
   } catch (error) {
@@ -104,13 +114,27 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   const changing = alone
     ? `--servers ${urls.join()} --store ${join(folder, 'own')} --valid-days ${DAYS}`
     : `--servers ${urls.join()}`
+  const { format, valueEncoding } = choices
+  const read = [format && ` --format ${format}`, valueEncoding && ` --value-encoding ${valueEncoding}`]
+  const list = manifest.keyed ? `--list ${data}${read.map(option => option ?? '').join('')}` : undefined
   const printed = [
-    paste(urls, isOpen, publisherKey, `${changing} --key ${keyFile}`),
+    paste(urls, isOpen, publisherKey),
+    differs ? goesOn(folder, data) : '',
+    howToChange(data, list, `${changing} --key ${keyFile}`),
     isOpen ? warning(reached) : '',
     kept ? '' : notKept(ports),
   ]
   process.stdout.write(printed.join(''))
   takeKeys(proxies, misbehave)
+}
+
+/** Throws OperatorError if the store of this server was begun with other options of `build`, which no change brings about. */
+async function checkOptions(given: Manifest, server: string, folder: string): Promise<void> {
+  const response = await fetch(`${server}/v1/manifest`)
+  const options = differingOptions(given, decodeManifest(new Uint8Array(await response.arrayBuffer())))
+  if (options === undefined) return
+  const ways = 'give the options that it was begun with. To begin anew, with another key, delete it or name another'
+  throw new OperatorError(`--folder ${folder}: expected the same options, but ${options}; ${ways}`)
 }
 
 const COMMAND = new URL('../../bin/keyhush.js', import.meta.url)
@@ -158,8 +182,7 @@ export function reachedAt(host: string, interfaces = networkInterfaces()): [Reac
 
 const urlOf = (address: string, port: number) => `http://${isIPv6(address) ? `[${address}]` : address}:${port}`
 
-/** `changing`: options of `publish`. */
-function paste(servers: readonly string[], isOpen: boolean, publisherKey: string, changing: string): string {
+function paste(servers: readonly string[], isOpen: boolean, publisherKey: string): string {
   const run = ['One server runs', 'Two servers run'][servers.length - 1] ?? `${servers.length} servers run`
   const oneServer = servers.length === 1 ? "\n  mode: 'instant',\n  experimental: true, // docs/guide/modes.md" : ''
   return `${run} on this machine until Ctrl-C. Paste into an app:
@@ -170,17 +193,36 @@ const map = await open({
   servers: [${servers.map(url => `'${url}'`).join(', ')}],
   publisherKey: '${publisherKey}',${oneServer}${isOpen ? '\n  development: true, // allows plain http, and servers on one machine' : ''}
 })
+`
+}
 
-To change the data, write a batch to changes.jsonl (docs/operations/publish.md) and run
+/** `list`, `changing`: options of `publish`. A list without keys is changed by batches alone. */
+function howToChange(data: string, list: string | undefined, changing: string): string {
+  const ofFile = `To change the data, edit ${data} and run
+
+npx keyhush publish ${changing} ${list}
+
+or`
+  return `
+${list === undefined ? 'To change the data,' : ofFile} write a batch to changes.jsonl (docs/operations/publish.md) and run
 
 npx keyhush publish ${changing} changes.jsonl
 `
 }
 
+function goesOn(folder: string, data: string): string {
+  return `
+${data} is not the list that ${folder} was begun with. The servers still have that list, and what was published since: publish yours as
+follows. To begin anew, with another key, delete ${folder}.
+`
+}
+
 function notKept(ports: readonly number[]): string {
   const free = ports.includes(0)
+  const other = `another key${free ? ', other ports' : ''} and none of your changes`
+  const stale = free ? '' : ' Pages that have stored a state must then call discardState({ servers }).'
   return `
-Nothing is kept: the next run has another key${free ? ', other ports' : ''} and none of your changes. To keep them, add --folder DIR${free ? ' --ports 8801,8802' : ''}.
+Nothing is kept: the next run has ${other}.${stale} To keep them, add --folder DIR${free ? ' --ports 8801,8802' : ''}.
 `
 }
 

@@ -85,13 +85,18 @@ async function checkDataset(dataset: string, location: string, stored: Manifest)
   const file = manifestPath(dataset)
   const given = await readingFrom(file, async () => decodeManifest(await readFile(file)))
   if (equalBytes(given.databaseId, stored.databaseId) && hasOneServer(given) === hasOneServer(stored)) return
-  const differing = DECIDED.filter(([, said]) => said(given) !== said(stored))
   const difference =
-    differing.length === 0
-      ? 'the data file has other contents (or --value-encoding, --headroom or --name differs)'
-      : differing.map(([option, said]) => `it has ${said(stored)}, the dataset ${said(given)} (${option})`).join('; ')
+    differingOptions(given, stored) ??
+    'the data file has other contents (or --value-encoding, --headroom or --name differs)'
   throw new DatasetError(
     location,
     `it holds another database than ${dataset}: ${difference}. To continue, give the dataset that the store was created from, and publish the changes; to start again, name another store or delete this one`,
   )
+}
+
+/** The options of `build` that a dataset and a store differ by; undefined: their data differs, or they are equal. */
+export function differingOptions(given: Manifest, stored: Manifest): string | undefined {
+  const differing = DECIDED.filter(([, said]) => said(given) !== said(stored))
+  if (differing.length === 0) return undefined
+  return differing.map(([option, said]) => `it has ${said(stored)}, the dataset ${said(given)} (${option})`).join('; ')
 }
