@@ -246,6 +246,14 @@ test('every test that docs/threat-model.md names exists, and has a title with th
   expect(named.flatMap(({ titles }) => titles).length).toBeGreaterThan(200)
 })
 
+test("Jest's pattern in docs/guide/bundlers.md is the one that an app of the matrix runs with", () => {
+  const { jest } = JSON.parse(readFileSync(join(root, 'tests/package/matrix/jest/package.json'), 'utf8'))
+  const [pattern] = jest.projects.find(({ displayName }: { displayName: string }) => displayName === 'commonjs')
+    .transformIgnorePatterns as [string]
+  const guide = readFileSync(join(root, 'docs/guide/bundlers.md'), 'utf8')
+  expect(guide).toContain(`  transformIgnorePatterns: ['${pattern}'],\n`)
+})
+
 test("what a package's README names can be reached from where the package is published", () => {
   const packages = [...readdirSync(join(root, 'packages')).map(name => `packages/${name}`), 'server']
   const blob = 'https://github.com/keyhush/keyhush/blob/main/'

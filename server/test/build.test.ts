@@ -79,6 +79,26 @@ describe('a build', () => {
   })
 })
 
+test('the script of docs/operations/build.md makes a list; two spellings of one of its keys are refused', async () => {
+  const directory = await temporaryDirectory()
+  const page = await readFile(new URL('../../docs/operations/build.md', import.meta.url), 'utf8')
+  const [, script] = /^## Keys that people type\n[\s\S]*?^```js\n([\s\S]*?)^```$/m.exec(page)!
+  const person = "{ name: 'Jürgen Müller', size: 'Größe 42' }"
+  expect(script).toContain(person)
+  const built = async (text: string) => {
+    await writeFile(join(directory, 'list.mjs'), text)
+    await promisify(execFile)(process.execPath, ['list.mjs'], { cwd: directory })
+    return await readFile(join(directory, 'list.jsonl'), 'utf8')
+  }
+  expect(await built(script!)).toBe('{"key":"jürgen müller","value":"Größe 42"}\n')
+  const decomposed = person.toUpperCase().replace('NAME', 'name').replace('SIZE', 'size').normalize('NFD')
+  await built(script!.replace(person, `${person}, ${decomposed}`))
+  await expectRefused(
+    keyhush('build', join(directory, 'list.jsonl'), '--out', join(directory, 'set')),
+    'the same key as on line 1',
+  )
+})
+
 describe('the directory it writes to', () => {
   test('may be impossible to make; nothing is left then either', async () => {
     const data = await dataFile('a.txt', 'alpha\n')

@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 // The hooks, as a component has them: what they show, and above all how many lookups are made.
 
-import { type Change, type KeyhushError, type KeyhushMap, NetworkError, type OnEvent, open } from '@keyhush/client'
+import { type Change, type KeyhushError, type KeyhushMap, NetworkError, type OnEvent } from '@keyhush/client'
 import type { open as openInstant } from '@keyhush/client/instant'
 import {
   type Lookup,
@@ -533,7 +533,7 @@ interface Opened {
   readonly open?: (options: PrivateMapOptions & { readonly signal: AbortSignal }) => Promise<KeyhushMap>
   readonly wanted?: string
 }
-function Page({ options, open: instead = open, wanted }: Opened) {
+function Page({ options, open: instead, wanted }: Opened) {
   const state = usePrivateMap(options, instead)
   opened.push(state)
   return createElement(Answer, { map: state.map, wanted })

@@ -22,7 +22,7 @@ export type OpenMap<O> = (options: O & { readonly signal: AbortSignal }) => Prom
 /** `usePrivateMap()`. `openMap` is called in the place of `open()`, in a component test say, and gets the options. */
 export interface UsePrivateMap<Options> {
   (options: Options): PrivateMap
-  <O extends object>(options: NoInfer<O>, openMap: OpenMap<O>): PrivateMap
+  <O extends object>(options: NoInfer<O>, openMap: OpenMap<O> | undefined): PrivateMap
 }
 
 /** The hook that opens maps with this `open()`. */
