@@ -222,7 +222,7 @@ describe('partitions', () => {
     ['a byte too few', 'protocol', on('/v1/blobs/', async g => ok((await bytesOf(g)).slice(1)))],
     ['a byte too many', 'protocol', on('/v1/blobs/', async g => ok(Uint8Array.of(...(await bytesOf(g)), 1)))],
     ['nothing', 'protocol', on('/v1/blobs/', () => new Response(null))],
-    ['404', 'protocol', on('/v1/blobs/', () => problem(404, 'not_found'))],
+    ['404', 'version', on('/v1/blobs/', () => problem(404, 'not_found'))],
     ['a redirect', 'network', on('/v1/blobs/', () => new Response(null, { status: 307 }))],
     ['silence', 'slow', hang('/v1/blobs/')],
     ['refused connections', 'network', on('/v1/blobs/', () => Promise.reject(new TypeError('fetch failed')))],
