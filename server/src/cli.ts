@@ -41,7 +41,7 @@ Exit status (without --once, it ends with 0, 1 or 2; with 3 or 4 for --log-files
   1  a contradiction; the evidence is in a folder of the store, and a further run says so again
   2  a wrong call, or the store fails
   3  run it again: a server is away, or an epoch is not signed yet
-  4  look: a server or log is not as it should be, or the newest epoch has expired
+  4  look: a server or log is not as it should be, the newest epoch has expired, the key is another, or you were away for too long
   6  standard output is closed or full`
 
 const program = new Command('keyhush')

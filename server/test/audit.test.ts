@@ -325,8 +325,8 @@ describe('what is no proof against the publisher is said, and following can go o
   })
 
   test("another publisher's key than the list's: at once, and with the store kept", async () => {
-    const { servers, audit, store, updatable, lie } = await audited()
-    const urls = servers.map(({ url }) => url).join()
+    const { proxies, audit, store, updatable, lie } = await audited()
+    const urls = proxies.map(({ url }) => url).join()
     const wrongly = (store: string) =>
       keyhush('audit', '--servers', urls, '--publisher-key', toHex(OTHER.publicKey), '--store', store, '--once')
     const fresh = join(await temporaryDirectory(), 'audit')
@@ -334,6 +334,8 @@ describe('what is no proof against the publisher is said, and following can go o
       expect([outcome.code, outcome.stderr]).toEqual([4, expect.stringContaining(underAnother(OTHER, PUBLISHER))])
     lie(inPlace(updatable.newest.manifest, { key: null }))
     expect((await audit()).code).toBe(0) // it has kept the signature
+    lie(hangsUp)
+    expect((await wrongly(store)).stderr).toContain('epoch 1: expected it at all servers, signed')
   })
 
   test('an epoch that a server or a folder does not keep any more, unless that is a replica that is behind', async () => {

@@ -170,7 +170,7 @@ export class Audit {
     }
     const { epoch, expires } = this.checked!.manifest
     const isSigned = claims.of(epoch).some(({ signature }) => signature !== undefined)
-    if (this.shown > epoch || !isSigned) faults.push(this.#unsigned(this.shown, claims))
+    if (this.shown > epoch || !isSigned) faults.push(this.#unsigned(Math.max(this.shown, epoch), claims))
     if (expires === 0 || expires > this.#now()) return
     const at = new Date(expires * 1000).toISOString()
     faults.push(new PublishError(`epoch ${epoch}: expected one that has not expired, got ${at}; ask the publisher`, 4))
