@@ -384,6 +384,27 @@ describe('a list that is malformed', () => {
   })
 })
 
+test('a server that has forgotten, while the other is slow at first, shows no other history', async () => {
+  const directory = new Directory(false)
+  const map = await watching(directory, { mode: 'instant' })
+  await map.watch(KEY)
+  for (let i = 0; i < 3; i++) directory.publish({ [KEY]: `${i}` })
+  directory.network.replace(A, directory.newest)
+  let isFirst = true
+  directory.network.misbehave[B] = async ({ path }, genuine) => {
+    if (path.startsWith('/v1/manifests') && isFirst) {
+      isFirst = false
+      await map.clock.wait(8_000)
+    }
+    return genuine
+  }
+  await settled(map)
+  await pass(map.harness, 70_000)
+  expect(isFirst).toBe(false)
+  expect(map.heard.map(line => line.replace(/.*, /, ''))).not.toContain('contradiction')
+  expect(map.heard.at(-1)).toContain('→ 2 at 4')
+})
+
 test('a server that answers an epoch behind the watch is neither compared nor told', async () => {
   const directory = new Directory()
   const map = await watching(directory, { mode: 'instant' })

@@ -61,6 +61,8 @@ export interface Path {
   readonly path: readonly Agreed[]
   /** what comes behind them: nothing, for they end in the target; more of them; an epoch to which no update leads */
   readonly next: 'target' | 'more' | 'generation'
+  /** the epoch after the base's, also of another generation */
+  readonly first: Agreed
 }
 
 /**
@@ -211,6 +213,7 @@ function withinGeneration(base: Base | Saved, target: Agreed, path: readonly Agr
     if (manifest.generation !== before.generation) return true
     return 'follows' in base && base.follows?.(before as Manifest, manifest) === false
   })
-  if (end >= 0) return { path: path.slice(0, end), next: 'generation' }
-  return { path, next: path.at(-1) === target ? 'target' : 'more' }
+  const first = path[0]!
+  if (end >= 0) return { path: path.slice(0, end), next: 'generation', first }
+  return { path, next: path.at(-1) === target ? 'target' : 'more', first }
 }

@@ -24,6 +24,8 @@ export type Outcome = 'moved' | 'there' | Elsewhere
 export interface Reader {
   /** where it has read to; moved by `take` and `arrive` */
   readonly base: Agreed | Saved
+  /** of its manifest */
+  readonly hash: Uint8Array
   /** reads a list that leads on */
   take(step: Step): void
   /** learns a manifest of the epoch that it is at; returns whether it is the one */
@@ -53,7 +55,7 @@ export async function followLists(
     if (at.manifest.epoch === epoch) {
       return reader.arrive(at) ? outcome : { at, why: 'fork' }
     }
-    const path = await pathFrom(base, at, holders, following, signal)
+    const path = await pathFrom(reader, at, holders, following, signal)
     if (path === undefined) return { at, why: 'fork' }
     loaded += path.reduce((sum, { manifest }) => sum + manifest.updateListBytes, 0)
     if (path.length === 0 || loaded > most) return { at, why: 'gap' }
@@ -71,9 +73,12 @@ export function leadsOn(list: Uint8Array, before: Saved['manifest'] | Manifest, 
   return typeof readList(list, sizes, after) !== 'string'
 }
 
-/** The epochs that lists lead to; none, if servers have no more of them; undefined, if they have another history. */
+/**
+ * The epochs that lists lead to; none, if servers have no more of them; undefined, if they have another history. The target vouches for all
+ * that come, so their first one says which epoch was before.
+ */
 async function pathFrom(
-  base: Agreed | Saved,
+  { base, hash }: Reader,
   at: Agreed,
   holders: Links,
   following: Following,
@@ -81,13 +86,11 @@ async function pathFrom(
 ): Promise<readonly Agreed[] | undefined> {
   const { databaseId, generation, epoch } = base.manifest
   const any = { manifest: { databaseId, generation, epoch }, hash: undefined }
-  for (const from of [base, any]) {
-    try {
-      const { path } = await pathTo(from, at, holders, following, signal)
-      return from === base ? path : undefined
-    } catch (error) {
-      if (!(error instanceof OutdatedError)) throw error
-    }
+  try {
+    const { path, first } = await pathTo(any, at, holders, following, signal)
+    return equalBytes(first.manifest.previousManifest, hash) ? path : undefined
+  } catch (error) {
+    if (error instanceof OutdatedError) return []
+    throw error
   }
-  return []
 }

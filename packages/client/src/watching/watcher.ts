@@ -56,7 +56,7 @@ export class KeyWatcher implements Watcher, Reader, Sought {
   #core: Core | undefined
   /** where the lists have been read to */
   #base: Agreed | Saved | undefined
-  #hash: Uint8Array = new Uint8Array()
+  hash: Uint8Array = new Uint8Array()
   /** servers that were asked a moment ago what they show, and at which epoch */
   readonly #asked = new Set<string>()
   #listening: Promise<void> | undefined
@@ -183,11 +183,11 @@ export class KeyWatcher implements Watcher, Reader, Sought {
 
   #moveTo(base: Agreed | Saved): void {
     this.#base = base
-    this.#hash = 'bytes' in base ? this.#hashOf(base) : base.hash!
+    this.hash = 'bytes' in base ? this.#hashOf(base) : base.hash!
   }
 
   get #at(): Hashed {
-    return { manifest: this.#base!.manifest, hash: this.#hash }
+    return { manifest: this.#base!.manifest, hash: this.hash }
   }
 
   // ---- following --------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ export class KeyWatcher implements Watcher, Reader, Sought {
   }
 
   arrive(at: Agreed): boolean {
-    const isHere = equalBytes(this.#hashOf(at), this.#hash)
+    const isHere = equalBytes(this.#hashOf(at), this.hash)
     if (isHere) this.#moveTo(at)
     return isHere
   }
@@ -290,7 +290,7 @@ export class KeyWatcher implements Watcher, Reader, Sought {
     return this.#turns.take(async () => {
       if (!equalBytes(base.manifest.databaseId, this.base.manifest.databaseId)) return false
       const hash = this.#hashOf(base)
-      const isOther = base.manifest.epoch === this.base.manifest.epoch && !equalBytes(hash, this.#hash)
+      const isOther = base.manifest.epoch === this.base.manifest.epoch && !equalBytes(hash, this.hash)
       for (const [i, own] of keys.entries()) {
         if (isOther) own.fork()
         else own.answer(seenAs({ manifest: base.manifest, hash, place: places[i]! }, base.manifest))
