@@ -14,7 +14,7 @@ import { runKeyhush } from '../../server/test/command.js'
 import { command } from '../../server/test/spawned.js'
 import { NEEDS_LINUX, needs } from '../support/needs.js'
 import { runKeyhushProcess } from '../support/processes.js'
-import { temporaryFolder } from '../support/servers.js'
+import { databaseIdOf, temporaryFolder } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
 import { thoroughly } from '../support/thoroughly.js'
 
@@ -164,15 +164,17 @@ test.each(counts.slice(0, THOROUGH ? 2 : 1))(
 
 test('a folder keeps key and changes, and is not mixed with other data', async () => {
   const kept = ['--folder', join(folder.path, 'kept')]
-  const first = await dev({}, ...kept)
+  const named = ['--name', 'animals']
+  const first = await dev({}, ...kept, ...named)
   await publish(first, { op: 'edit', key: 'heron', value: 'marsh' })
   expect(await first.stop('SIGTERM')).toBe(0)
   const ports = first.servers.map(url => new URL(url).port)
 
-  const second = await dev({}, ...kept, '--ports', ports.join())
+  const second = await dev({}, ...kept, '--ports', ports.join(), ...named)
   expect([second.servers, second.publisherKey]).toEqual([first.servers, first.publisherKey])
   const map = await open({ servers: second.servers, publisherKey: second.publisherKey })
   expect([map.epoch, text(await map.get('heron'))]).toEqual([2, 'marsh'])
+  expect(map.databaseId).toBe(databaseIdOf('animals'))
   await map.close()
   expect(await second.stop('SIGINT')).toBe(0)
 })

@@ -103,6 +103,7 @@ describe.each([
     ])
     expect(await map.getMany([])).toEqual([])
     expect([map.size, map.epoch, map.mode, map.condemned]).toEqual([3, 1, 'full', undefined])
+    expect(map.databaseId).toMatch(/^[0-9a-f]{32}$/)
     expect([await map.at(0), await map.at(1), await map.at(2)].every(value => value !== undefined)).toBe(true)
     expect(map.stats.lookups).toBe(11)
   })

@@ -113,10 +113,10 @@ test('what copies need of it beside has at most 9 kB minified, in a file that ap
   expect(sourcesOf(Object.keys(outputs)).filter(source => source.includes('script/local'))).toEqual([])
 })
 
-test('an app with React Native ships at most 60.2 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 60.3 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(60_200)
+  expect(bytes).toBeLessThan(60_300)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
@@ -155,5 +155,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(90_400)
+  expect(bytes).toBeLessThan(90_700)
 })

@@ -3,7 +3,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { encodeBatch } from '@keyhush/protocol'
+import { encodeBatch, toHex } from '@keyhush/protocol'
 import {
   type BuildOptions,
   buildDataset,
@@ -19,6 +19,12 @@ import { blake3 } from '@noble/hashes/blake3.js'
 export interface Data extends Omit<BuildOptions, 'data' | 'onProgress'> {
   readonly format: NonNullable<BuildOptions['format']>
   readonly content: string | Uint8Array
+}
+
+/** The id in hex of a database that is built with this name. */
+export function databaseIdOf(name: string): string {
+  const utf8 = (text: string) => new TextEncoder().encode(text)
+  return toHex(blake3(utf8(name), { context: utf8('keyhush 2026-11 database id v1'), dkLen: 16 }))
 }
 
 /** An empty folder, and how to remove it with all that is in it. */

@@ -104,12 +104,17 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
         }
       }),
     )
+    const least = modes['local'] === undefined ? 'instant' : 'local'
+    if (modes[least] === undefined) {
+      const what = 'expected servers that answer lookups or give downloads, got none that does'
+      throw new UnsupportedError('offer', `${what}; ask their operators`)
+    }
     const advice = adviceFor(core, manifest, {
       ...{ instant: modes['instant'] !== undefined, servers: apart },
-      ...{ mayDownload: options.download !== 'never', lookupsPerDay },
+      ...{ mayDownload: options.download !== 'never' && least === 'local', lookupsPerDay },
     })
-    const offered = (mode: Mode) => (modes[mode] === undefined ? 'local' : mode) // as the map itself chooses
     const { records, epoch, directoryBytes } = manifest
+    const offered = (mode: Mode) => (modes[mode] === undefined ? least : mode) // as the map itself chooses
     const advised = { ...advice, mode: offered(advice.mode), download: offered(advice.download) }
     return { records, epoch, ...advised, directoryBytes, modes }
   }

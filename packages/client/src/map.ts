@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 // The map that an app holds. Each `open()` returns one; maps of one identity share a session.
 
+import { toHex } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from './base/abort.js'
 import { AppFailure, callApp, checkNames, checkOptions, expected, oneOf, toApp } from './base/boundary.js'
@@ -144,6 +145,12 @@ export class OpenedMap {
   /** The version of the database that the map answers from. Each batch of changes makes the next one. */
   get epoch(): number {
     return this.#session.manifest?.epoch ?? 0
+  }
+
+  /** The database's id, 32 hex digits, which stays the same through all versions. Undefined while it is not known. */
+  get databaseId(): string | undefined {
+    const id = this.#session.manifest?.databaseId
+    return id && toHex(id)
   }
 
   /**

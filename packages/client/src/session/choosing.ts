@@ -5,7 +5,8 @@
 //   beginning ─► without         nothing is stored, or a half-made state, or one that has to be downloaded again, and somebody has a say
 //   beginning ─► with            a whole state is stored, or a condemned one
 //   without ─► with              a state was due, and allowed, and is whole
-//   with ─► leaving ─► without   no update leads on from the state, and the app or the line has a say over the next one
+//   with ─► leaving ─► without   no update leads on from the state, and the app or the line has a say over the next one; or servers
+//                                withhold updates and downloads
 //   beginning, with ─► needed    as in the first and the last line, but servers offer no lookups without a state
 //
 // Where the core is JavaScript (no WebAssembly), lookups stay without a state, and a stored one waits.
@@ -82,6 +83,7 @@ export class ChoosingSession implements Session {
       ...given,
       choose: manifest => choice.choose(core, manifest, { lookups: this.#preparing.count.atLast, apart }),
       ...((choice.download !== 'auto' || hasSay) && { mayDownload }),
+      onUnoffered: () => this.#makeRoom(),
     }
     this.#scheme = scheme
     this.#preparing = new Preparing(this.#parts, choice, this.#consent)
@@ -157,9 +159,9 @@ export class ChoosingSession implements Session {
       return await call(now)
     } catch (error) {
       const isSame = () => this.#now === now
-      if (isUnoffered(error)) {
+      if (isUnoffered(error) && this.#phase.is === 'without') {
         if (isSame()) await this.#goOn(error, signal)
-      } else if (isRefusal(error)) {
+      } else if (isUnoffered(error) || isRefusal(error)) {
         await abortable(this.#back, signal).catch(cause => {
           if (signal?.aborted || isSame()) throw cause
         })
@@ -268,14 +270,18 @@ export class ChoosingSession implements Session {
     this.#considerSoon()
   }
 
-  /** Whether the stored state answers. Not if it takes a download over which the app has a say: it is asked beside the lookups. */
+  /**
+   * Whether the stored state answers. Not if it takes a download over which the app has a say: it is asked beside the lookups. Nor if servers
+   * withhold it.
+   */
   async #beginsWithStored(stateful: StatefulSession, progress: ProgressMeter, signal: AbortSignal): Promise<boolean> {
     try {
       await this.#preparing.begin(stateful, progress, signal)
       this.#enter({ is: 'with', now: stateful, back: Promise.resolve() })
       return true
     } catch (error) {
-      if (!isRefusal(error)) throw error
+      const isWithheld = isUnoffered(error) && !stateful.isOffered
+      if (!isRefusal(error) && !isWithheld) throw error
       return false
     }
   }
@@ -338,8 +344,14 @@ export class ChoosingSession implements Session {
       return await this.#consent.askToPrepare({ ...this.#preparing.offer(phase), ...offer }, signal)
     }
     if (phase.is === 'needed') return await this.#consent.ask({ ...offer, reason: 'needed' }, signal)
-    if (phase.is === 'with' && this.#work === undefined) this.#giveWay(phase.now, phase.now.manifest).catch(() => {})
+    this.#makeRoom()
     throw refusalOf(offer)
+  }
+
+  /** The state cannot go on: unless something else is under way, lookups are made without one. */
+  #makeRoom(): void {
+    const phase = this.#phase
+    if (phase.is === 'with' && this.#work === undefined) this.#giveWay(phase.now, phase.now.manifest).catch(() => {})
   }
 
   // ---- from one phase to another ---------------------------------------------------------------------

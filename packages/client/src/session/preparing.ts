@@ -52,9 +52,9 @@ export class Preparing {
   }
 
   /** Whether a state is to be prepared now, undemanded. The first one waits for a lookup: a page that makes none downloads none. */
-  isDue({ now, due }: Without): boolean {
+  isDue({ now, next, due }: Without): boolean {
     const { manifest } = now
-    if (manifest === undefined || this.count.left > 0) return false
+    if (manifest === undefined || this.count.left > 0 || !next.isOffered) return false
     if (this.listeners.size > 0) return false // prepare() begins it, which asks nobody
     const { ended } = this.count
     return due !== undefined || (ended > 0 && this.#pays(manifest, ended))

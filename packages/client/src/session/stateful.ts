@@ -239,6 +239,11 @@ export class StatefulSession implements Session {
     await this.#rebuilding.free()
   }
 
+  /** Whether servers give what a state is made of, as they said last. */
+  get isOffered(): boolean {
+    return this.#machine.areDownloadsOffered
+  }
+
   // ---- opening -------------------------------------------------------------------------------------
 
   /** Before it begins: with a core that can make hints. */

@@ -34,7 +34,7 @@ import type { RecentLists } from '../servers/recent-lists.js'
 import type { Signing } from '../servers/signatures.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { type Following, Lag } from '../servers/target.js'
-import { type Links, linksOf } from '../servers/transport.js'
+import { type Link, type Links, linksOf } from '../servers/transport.js'
 import {
   type Identity,
   type OpenedStore,
@@ -72,6 +72,8 @@ export interface Parts {
   readonly announce: OnEvent
   /** called with the progress of every download */
   readonly onProgress: OnProgress
+  /** Called in mode `auto` when servers give no state what it needs. */
+  readonly onUnoffered?: (() => void) | undefined
   /** Throws UnsupportedError where the app has a say over this download and says no. Missing: it has none. */
   readonly mayDownload?: ((mode: string, manifest: Manifest, signal: AbortSignal) => Promise<void>) | undefined
 }
@@ -321,14 +323,21 @@ export class Machine {
 
   /** The scheme of a new hint: in mode `auto` one that the servers offer. Throws UnsupportedError if they do not offer the app's. */
   schemeFor(manifest: Manifest): StatefulScheme {
-    const { mode, choose, atLeast } = this.parts
+    const { mode, choose, atLeast, onUnoffered } = this.parts
     const demanded = this.schemeOf(mode)
-    if (demanded === undefined) {
-      const chosen = choose(manifest)
-      return this.offers(chosen) ? chosen : this.schemeOf(LOCAL.name)!
-    }
-    assertOffered(demanded, this.downloads, atLeast)
-    return demanded
+    const chosen = demanded ?? choose(manifest)
+    if (this.offers(chosen)) return chosen
+    if (demanded === undefined && this.areDownloadsOffered) return this.schemeOf(LOCAL.name)!
+    onUnoffered?.()
+    const isWithheld = ({ server, standing }: Link) => standing.offers.get(server.name)?.blobs === false
+    const lacks = this.downloads.some(isWithheld) ? 'keeps its downloads to itself' : undefined
+    assertOffered(chosen, this.downloads, atLeast, lacks)
+    return chosen
+  }
+
+  /** Whether a server gives what every state is made of, as they said last. */
+  get areDownloadsOffered(): boolean {
+    return this.offers(this.schemeOf(LOCAL.name)!)
   }
 
   /** Whether the servers, as they said last, answer states of this scheme. */

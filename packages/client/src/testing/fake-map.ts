@@ -95,6 +95,8 @@ const CLOCK: Budget['clock'] = {
 
 const NOTHING: Traffic = { bytesUp: 0, bytesDown: 0 }
 
+const DATABASE_ID = new Uint8Array(16).fill(0xfa)
+
 const SERVERS = ['https://a.example', 'https://b.example']
 
 class Fake extends OpenedMap implements FakeMap {
@@ -182,6 +184,7 @@ class FakeSession implements Session, Awaited {
       maxQueries: this.#maxQueries,
       generation: 1,
       recordBytes: 0,
+      databaseId: DATABASE_ID,
     }
     return { ...facts, epoch: this.#epoch } as Manifest
   }

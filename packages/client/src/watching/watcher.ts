@@ -140,10 +140,10 @@ export class KeyWatcher implements Watcher, Reader, Sought {
   #assertOffered(): void {
     const { offers } = this.#parts.stats.standing
     const said = this.#links.flatMap(({ server }) => offers.get(server.name) ?? [])
-    if (said.length < this.#links.length || said.some(({ updates }) => updates)) return
+    if (said.length < this.#links.length || said.some(({ updates, blobs }) => updates && blobs)) return
     throw new UnsupportedError(
       'offer',
-      'expected servers that keep lists of changes, got none that does; look the key up instead',
+      'expected servers that give lists of changes, got none that keeps them or does not keep them to itself; look the key up instead',
     )
   }
 

@@ -21,7 +21,7 @@ export const local: StatefulScheme = {
   ...LOCAL,
   fencedBy: undefined,
 
-  isOffered: () => true,
+  isOffered: ({ blobs }) => blobs,
 
   costs(core, manifest, { usage }) {
     return { ...costsOf(core, manifest, 'local', undefined, usage), maxQueries: manifest.maxQueries }

@@ -17,7 +17,7 @@ export const single: StatefulScheme = {
   fencedBy: 0,
   keepsRows: true,
 
-  isOffered: ({ single }) => single,
+  isOffered: ({ single, blobs }) => single && blobs,
 
   costs(core, manifest, { usage, lookups: wanted }) {
     const sizes = sizesOf(core, manifest)

@@ -17,7 +17,7 @@ export const tapir: StatefulScheme = {
   ...TAPIR,
   fencedBy: REFRESH,
 
-  isOffered: offers => !isFolderWith(offers),
+  isOffered: offers => offers.blobs && !isFolderWith(offers),
 
   costs(core, manifest, options) {
     const proofs = chooseProofs(core, manifest, options)
