@@ -168,7 +168,7 @@ describe("'never'", () => {
   test('prepare() that fails is not tried again by itself', async () => {
     const { w, life, map } = await begun({ download: 'never', pays: () => true })
     w.network.both(on('/v1/blobs/', () => problem(404, 'not_found')))
-    expect(await life.failure(map.prepare())).toMatchObject({ code: 'protocol' })
+    expect(await life.failure(map.prepare())).toMatchObject({ code: 'version' })
     const asked = blobs(w.network).length
     expect(life.events.at(-1)).toMatchObject({ type: 'preparing-failed', retryAfterLookups: undefined })
     await lookUp(w, map, 10)
@@ -383,8 +383,8 @@ describe('prepare()', () => {
   test('rejects with what has failed; lookups go on, and by themselves it is tried again', async () => {
     const { w, life, map } = await begun()
     w.network.both(on('/v1/blobs/', () => problem(404, 'not_found')))
-    expect(await life.failure(map.prepare())).toMatchObject({ code: 'protocol' })
-    const error = expect.objectContaining({ code: 'protocol' })
+    expect(await life.failure(map.prepare())).toMatchObject({ code: 'version' })
+    const error = expect.objectContaining({ code: 'version' })
     expect(life.events.at(-1)).toEqual({ type: 'preparing-failed', error, retryAfterLookups: 1 })
     w.network.both(undefined)
     await lookUp(w, map, 1)
