@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type KeyhushMap, type OpenOptions, open } from '@keyhush/client'
 import { MemoryStore, openWith, platformEnvironment } from '@keyhush/client/environment'
-import { HEADER_BYTES, ONE_SERVER_PATH, SUITE_ONE_SERVER, signedBytes, toHex } from '@keyhush/protocol'
+import { HEADER_BYTES, type Info, ONE_SERVER_PATH, SUITE_ONE_SERVER, signedBytes, toHex } from '@keyhush/protocol'
 import { buildDataset, createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@keyhush/server'
 import { startServers, type TestServers } from '@keyhush/server/testing'
 import { ed25519 } from '@noble/curves/ed25519.js'
@@ -289,6 +289,24 @@ describe('a lookup with one server', () => {
 })
 
 describe('mode auto', () => {
+  test('stays without a state where the server withholds downloads, and prepare() says so', async () => {
+    const paths: string[] = []
+    const withholding: OpenOptions['fetch'] = async (url, init) => {
+      const response = await fetch(url, init)
+      paths.push(new URL(url).pathname)
+      if (!url.endsWith('/v1/info')) return response
+      const { offers, ...info } = (await response.json()) as Info
+      return Response.json({ ...info, offers: { ...offers, blobs: false } })
+    }
+    const { map } = await opened({ mode: 'auto', fetch: withholding })
+    for (const key of ['key-9', 'key-10']) expect(await map.getText(key)).toBe(DATA[key])
+    const failed = await map.prepare().catch(error => error)
+    expect(failed).toMatchObject({ code: 'unsupported', reason: 'offer' })
+    expect(await map.getText('key-11')).toBe(DATA['key-11'])
+    const blobs = paths.filter(path => path.startsWith('/v1/blobs/'))
+    expect([map.mode, blobs.length]).toEqual(['instant', 1]) // the public hint
+  })
+
   test('begins with one server in experiments, and then keeps the database', async () => {
     const { servers, publisherKey } = one
     const modes: string[] = []
