@@ -30,6 +30,8 @@ export interface Follower {
   readonly madeAnew?: number
   /** asks all servers that have not been heard, and brings the map to the newest epoch. `from`: the one whose line is the reason */
   follow(looking: Pick<Looking, 'heard'>, from: Link): Promise<void>
+  /** hears each line of a server */
+  heard?(link: Link, line: NewestEvent): void
   /** learns what a server shows */
   said?(link: Link, info: Info): void
 }
@@ -98,6 +100,7 @@ class Lines {
   }
 
   take(claim: NewestEvent, drop: () => void): void {
+    this.#follower.heard?.(this.#link, claim)
     if (!this.#isNews(claim)) return
     this.#claim = claim
     this.working ??= this.#work(drop).finally(() => {

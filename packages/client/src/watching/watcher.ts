@@ -195,14 +195,7 @@ export class KeyWatcher implements Watcher, Reader, Sought {
   /** Listens to the servers' events from now on. */
   #listen(): void {
     if (!this.#parts.push) return
-    const hear: typeof listenTo = (link, tabs, notify, signal) => {
-      const take: typeof notify = (newest, drop) => {
-        this.#heard(link, newest)
-        notify(newest, drop)
-      }
-      return listenTo(link, tabs, take, signal)
-    }
-    const task = (signal: AbortSignal) => followEvents(this.#parts, this, signal, hear)
+    const task = (signal: AbortSignal) => followEvents(this.#parts, this, signal, listenTo)
     this.#listening ??= whileShown(task, this.#closing.signal)
   }
 
@@ -309,7 +302,7 @@ export class KeyWatcher implements Watcher, Reader, Sought {
   }
 
   /** A line names the newest epoch of a server. */
-  #heard(link: Link, line: NewestEvent): void {
+  heard(link: Link, line: NewestEvent): void {
     this.#search.look()
     const question = `${link.server.name} ${line.epoch}`
     if (!this.#silence.heard(link, line, this.base) || this.#asked.has(question)) {

@@ -281,12 +281,13 @@ export function claimIn({ server, path, body }: Seen): (FenceRequest & { readonl
   return claim && { server, kind: 'confirm', ...claim }
 }
 
-/** The manifests after epoch E, if the next one is kept. */
+/** The manifests after epoch E, if the next one is kept; at most 64 of them. */
 function chainAfter(since: number, databases: readonly Database[]): Response {
   const newest = databases.at(-1)!
   const at = databases.findIndex(({ manifest }) => manifest.epoch === since + 1)
   if (at === -1 && since !== newest.manifest.epoch) return epochUnknown(newest.manifest)
-  return ok(Buffer.concat(databases.slice(at === -1 ? databases.length : at).map(({ manifestBytes }) => manifestBytes)))
+  const chain = at === -1 ? [] : databases.slice(at, at + 64)
+  return ok(Buffer.concat(chain.map(({ manifestBytes }) => manifestBytes)))
 }
 
 /** Says which epoch is the newest. */
