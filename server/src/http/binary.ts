@@ -41,6 +41,14 @@ export function expectPartitions(
   throw new Refusal('bad_request', `partitions: expected ${manifest.partitions}, got ${partitions}`)
 }
 
+/**
+ * For a GET whose next reply may be another: no cache keeps it. `Vary: *` says so to a page's service worker, whose usual strategies do not
+ * read Cache-Control.
+ */
+export function neverKept(reply: FastifyReply): FastifyReply {
+  return reply.header('cache-control', 'no-store').header('vary', '*')
+}
+
 /** Never compressed, never chunked, not to be transformed on the way: its length is what the protocol says. */
 export function sendBytes(reply: FastifyReply, bytes: Uint8Array): FastifyReply {
   // Fastify itself says of bytes how many they are, and that they are an octet stream.

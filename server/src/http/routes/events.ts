@@ -5,6 +5,7 @@ import { encodeEvent } from '@keyhush/protocol'
 import type { FastifyInstance } from 'fastify'
 import { Pace } from '../../base/pace.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
+import { neverKept } from '../binary.js'
 import type { Streams } from '../limits/streams.js'
 
 const HEARTBEAT_MILLISECONDS = 15_000
@@ -62,7 +63,7 @@ export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase, 
   })
 
   app.get('/v1/events', async (request, reply) => {
-    reply.header('cache-control', 'no-store, no-transform').type('application/x-ndjson')
+    neverKept(reply).header('cache-control', 'no-store, no-transform').type('application/x-ndjson')
     // For HEAD, a stream would have no reader to end it.
     if (request.method === 'HEAD') return reply.send(Readable.from([]))
     const stream = new Readable({ read() {} })

@@ -5,6 +5,7 @@ import { InfoSchema } from '@keyhush/protocol/schemas'
 import { SOFTWARE } from '../../base/version.js'
 import type { Epochs } from '../../database/epochs.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
+import { neverKept } from '../binary.js'
 import type { Routes } from './types.js'
 
 export function infoRoute(
@@ -14,7 +15,7 @@ export function infoRoute(
   offered: { readonly instant: boolean; readonly oneServer: boolean; readonly blobs: boolean },
 ): void {
   app.get('/v1/info', { schema: { response: { 200: InfoSchema } } }, async (_request, reply) => {
-    return reply.header('cache-control', 'no-store').send({
+    return neverKept(reply).send({
       format: FORMAT,
       software: SOFTWARE,
       database: toHex(epochs.databaseId),

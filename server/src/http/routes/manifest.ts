@@ -3,7 +3,7 @@
 import { ManifestQuerySchema, ManifestsQuerySchema } from '@keyhush/protocol/schemas'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { epochUnknown, Refusal } from '../../base/refusal.js'
-import { numberOf } from '../binary.js'
+import { neverKept, numberOf } from '../binary.js'
 import { WEIGHTS } from '../limits/rate.js'
 import type { Routes, Surroundings } from './types.js'
 
@@ -28,7 +28,7 @@ export function manifestRoute(app: Routes, { epochs, unsent, rate, reads }: Surr
       (await past(request, reply, () => epochs.manifestOf(wanted.generation, wanted.epoch)))
     if (bytes === undefined) throw epochUnknown(newest.manifest)
     unsent.reserve(request, reply, bytes.length)
-    return reply.header('cache-control', 'no-store').type('application/octet-stream').send(bytes)
+    return neverKept(reply).type('application/octet-stream').send(bytes)
   })
 
   app.get('/v1/manifests', { schema: { querystring: ManifestsQuerySchema } }, async (request, reply) => {
@@ -39,6 +39,6 @@ export function manifestRoute(app: Routes, { epochs, unsent, rate, reads }: Surr
       ? epochs.since(since, reserve)
       : past(request, reply, assertWaits => epochs.since(since, reserve, assertWaits)))
     if (chain === undefined) throw epochUnknown(epochs.newest.manifest)
-    return reply.header('cache-control', 'no-store').type('application/octet-stream').send(chain)
+    return neverKept(reply).type('application/octet-stream').send(chain)
   })
 }
