@@ -54,11 +54,15 @@ class Printed {
   }
 }
 
-/** Starts it, and reads what it prints for an app. `inTerminal`: it has a terminal, whose keys `press` presses. */
-async function dev({ inTerminal = false }, ...args: string[]) {
+/**
+ * Starts it, and reads what it prints for an app. `inTerminal`: it has a terminal, whose keys `press` presses; or is a job in the background
+ * of one, until the shell before it reads a line.
+ */
+async function dev({ inTerminal = false as boolean | 'background' }, ...args: string[]) {
   const line = [process.execPath, command, 'dev', data, ...args]
   const quoted = line.map(word => `'${word}'`).join(' ')
-  const [program, ...rest] = inTerminal ? ['script', '-qefc', quoted, '/dev/null'] : line
+  const shells = inTerminal === 'background' ? `set -m; ${quoted} & read line; kill $!; wait $!` : quoted
+  const [program, ...rest] = inTerminal ? ['script', '-qefc', shells, '/dev/null'] : line
   const child = spawn(program!, rest, {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, TMPDIR: join(folder.path, 'temporary') }, // where its temporary folder is
@@ -70,7 +74,7 @@ async function dev({ inTerminal = false }, ...args: string[]) {
   })
   ended.catch(() => {}) // it does, later
   const printed = new Printed(child.stdout!)
-  await Promise.race([printed.until(inTerminal ? 'Ctrl-C: stop\n' : 'changes.jsonl\n'), ended])
+  await Promise.race([printed.until(inTerminal === true ? 'Ctrl-C: stop\n' : 'changes.jsonl\n'), ended])
   const [, list = ''] = /servers: \['(http:.+)'\]/.exec(printed.text) ?? []
   const servers = list.split("', '")
   const [, publisherKey] = /publisherKey: '([0-9a-f]{64})'/.exec(printed.text) ?? []
@@ -305,6 +309,14 @@ test('keys of the terminal make a server misbehave in every way there is, and be
   await map.close()
   running.child.stdin!.write('\x03') // Ctrl-C
   expect((await running.exited)[0]).toBe(0)
+})
+
+test('as a job in the background of a terminal it runs on, without keys', TERMINAL, async () => {
+  const { servers, printed, exited, child } = await dev({ inTerminal: 'background' })
+  expect((await fetch(`${servers[0]}/v1/info`)).status).toBe(200)
+  expect(printed.text).not.toContain('Keys:')
+  child.stdin!.write('\n')
+  expect((await exited)[0]).toBe(0)
 })
 
 thoroughly('when its terminal goes, dev and both servers end', TERMINAL, async () => {

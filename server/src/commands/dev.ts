@@ -1,7 +1,7 @@
 // `keyhush dev`: servers, two if not told otherwise, and a publisher on this machine, for app developers. As in production each server is
 // a process with a store of its own, and accepts only what the publisher signed. A proxy in front of each misbehaves when a key is pressed.
 
-import { fork } from 'node:child_process'
+import { fork, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
@@ -235,6 +235,12 @@ work. The SDK checks signatures in JavaScript and stores state unencrypted.
 `
 }
 
+/** The system stops a job in the background that takes a terminal's keys. Where `ps` does not tell, this is none. */
+function isInBackground(): boolean {
+  const { status, stdout } = spawnSync('ps', ['-o', 'stat=', '-p', `${process.pid}`], { encoding: 'utf8' })
+  return status === 0 && !stdout.includes('+')
+}
+
 /** Does what `--misbehave` says, and then what a person presses. */
 function takeKeys(proxies: readonly MisbehavingProxy[], from: DevArguments['misbehave']): void {
   const { stdin, stdout } = process
@@ -243,7 +249,7 @@ function takeKeys(proxies: readonly MisbehavingProxy[], from: DevArguments['misb
     stdout.write(`Server ${NAMES[i]} ${how === undefined ? 'behaves' : `(${how}) ${MISBEHAVIOURS[how]}`}.\n`)
   }
   for (const [i, name] of NAMES.entries()) if (from[name] !== undefined) misbehave(i, from[name])
-  if (!stdin.isTTY) return
+  if (!stdin.isTTY || isInBackground()) return
   const kinds = Object.keys(MISBEHAVIOURS) as Misbehaviour[]
   let chosen = Math.min(1, proxies.length - 1)
   const keys = kinds.map((kind, i) => `${i + 1} ${kind}`).join(', ')
