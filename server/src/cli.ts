@@ -189,13 +189,13 @@ const devCommand = program
   .option('--folder <dir>', 'directory to keep the stores and the key in (default: a temporary one)')
   .addOption(
     new Option(
-      '--misbehave <[a=]how...>',
-      `fault that a server starts with (default server: b): ${descriptions(MISBEHAVIOURS)}`,
+      '--misbehave <[a=]how>',
+      `fault that a server starts with (default server: b; given again: of another): ${descriptions(MISBEHAVIOURS)}`,
     )
       .argParser(misbehaviours)
       .default({}, 'nothing'),
   )
-  .option('--allow-origin <origin...>', 'as for serve (default: localhost; with --host, *)', origins)
+  .option('--allow-origin <origin>', 'as for serve (default: localhost; with --host, *); given again: another', origins)
   .option('--log-level <level>', 'as for serve', 'warn')
 for (const option of [...dataOptions(), nameOption()]) devCommand.addOption(option)
 devCommand.action(async (data, options) => (await import('./commands/dev.js')).dev(data, options))
@@ -388,7 +388,11 @@ ceremony
 ceremony
   .command('verify <transcript>')
   .description('Verify a transcript, list its contributions, and check that yours is among them.')
-  .option('--receipt <file...>', 'receipts that `contribute` wrote for you')
+  .option(
+    '--receipt <file>',
+    'receipt that `contribute` wrote for you; given again: another',
+    (file, before: string[] = []) => [...before, file],
+  )
   .action(async (file, options) => (await ceremonies()).verify(file, options))
 
 async function ceremonies() {

@@ -48,6 +48,13 @@ test('every command is known here', () => {
   )
 })
 
+test('no flag of a command with an argument takes several values, and with them the argument that follows', async () => {
+  for (const command of commands) {
+    const help = await helpOf(command)
+    if (/^Usage: .* [<[](?!options)\w+(\.\.\.)?[>\]]/.test(help)) expect(help).not.toMatch(/^ {2}--[^ ]+ <\S+\.\.\.>/m)
+  }
+})
+
 const PAGE = new URL('../../docs/operations/reference.md', import.meta.url)
 if (process.env['KEYHUSH_WRITE_REFERENCE']) await writeHelp()
 const REFERENCE = await readFile(PAGE, 'utf8')

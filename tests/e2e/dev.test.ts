@@ -334,7 +334,7 @@ thoroughly('when its terminal goes, dev and both servers end', TERMINAL, async (
 })
 
 thoroughly('--misbehave says how it begins; without a terminal there are no keys', async () => {
-  const running = await dev({}, '--servers', '3', '--misbehave', 'limit', 'c=down')
+  const running = await dev({}, '--servers', '3', '--misbehave', 'limit', '--misbehave', 'c=down')
   await running.printed.until('Server c (down)')
   expect(running.printed.text).toContain('Server b (limit)')
   running.child.stdin!.end('0')
