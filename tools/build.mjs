@@ -39,9 +39,8 @@ export async function buildProduct() {
     'Building the WebAssembly core',
     {
       inputs: [
-        ...['Cargo.toml', 'Cargo.lock', '.cargo', 'core/Cargo.toml', 'core/src', 'kernels', 'wasm', 'worker'].map(
-          path => `rust-core/${path}`,
-        ),
+        ...['Cargo.toml', 'Cargo.lock', '.cargo', 'wasm', 'worker'].map(path => `rust-core/${path}`),
+        ...['core', 'kernels'].flatMap(crate => [`rust-core/${crate}/Cargo.toml`, `rust-core/${crate}/src`]),
         ...wasmTools,
       ],
       outputs: wasmOutputs,
