@@ -47,14 +47,9 @@ impl Factor {
     #[inline]
     #[must_use]
     pub fn times(self, other: u32, prime: u32) -> u32 {
-        times_lazy(other, self.value, self.quotient, prime)
+        let multiple = ((u64::from(other) * u64::from(self.quotient)) >> 32) as u32;
+        other.wrapping_mul(self.value).wrapping_sub(multiple.wrapping_mul(prime))
     }
-}
-
-#[inline]
-fn times_lazy(other: u32, value: u32, quotient: u32, prime: u32) -> u32 {
-    let multiple = ((u64::from(other) * u64::from(quotient)) >> 32) as u32;
-    other.wrapping_mul(value).wrapping_sub(multiple.wrapping_mul(prime))
 }
 
 /// `value` − `bound` if that is not negative. For values below 2^31.
@@ -65,52 +60,15 @@ pub fn less(value: u32, bound: u32) -> u32 {
     difference.wrapping_add(bound & ((difference as i32 >> 31) as u32))
 }
 
-/// What reductions modulo a prime need.
-struct Constants {
-    prime: u32,
-    /// −1/prime modulo 2^32
-    negative: u32,
-    /// 2^64 mod prime
-    square: u32,
-    /// 2^32 and 1 as factors
-    word: Factor,
-    one: Factor,
-}
-
-const fn constants(prime: u32) -> Constants {
-    let mut inverse = 1u32; // Newton's iteration doubles the right bits
-    let mut round = 0;
-    while round < 5 {
-        inverse = inverse.wrapping_mul(2u32.wrapping_sub(prime.wrapping_mul(inverse)));
-        round += 1;
-    }
-    let word = (1u64 << 32) % prime as u64;
-    Constants {
-        prime,
-        negative: inverse.wrapping_neg(),
-        square: (word * word % prime as u64) as u32,
-        word: Factor::new(word, prime),
-        one: Factor::new(1, prime),
-    }
-}
-
-const CONSTANTS: [Constants; 2] = [constants(PRIMES[0]), constants(PRIMES[1])];
-
-/// a·b/2^32 modulo a prime, below 2·prime (Montgomery).
-#[inline]
-fn montgomery(a: u32, b: u32, Constants { prime, negative, .. }: &Constants) -> u32 {
-    let product = u64::from(a) * u64::from(b);
-    let multiple = (product as u32).wrapping_mul(*negative);
-    ((product + u64::from(multiple) * u64::from(*prime)) >> 32) as u32
-}
-
-/// A u64 modulo a prime.
+/// A u64 modulo prime number `m`.
 #[inline]
 #[must_use]
 pub fn reduced(value: u64, m: usize) -> u32 {
-    let Constants { prime, word, one, .. } = &CONSTANTS[m];
-    let sum = word.times((value >> 32) as u32, *prime) + one.times(value as u32, *prime);
-    less(less(sum, 2 * prime), *prime)
+    const WORD: [Factor; 2] = [Factor::new(1 << 32, PRIMES[0]), Factor::new(1 << 32, PRIMES[1])];
+    const ONE: [Factor; 2] = [Factor::new(1, PRIMES[0]), Factor::new(1, PRIMES[1])];
+    let prime = PRIMES[m];
+    let sum = WORD[m].times((value >> 32) as u32, prime) + ONE[m].times(value as u32, prime);
+    less(less(sum, 2 * prime), prime)
 }
 
 /// A number of less than 28 bits modulo a prime.
@@ -120,38 +78,15 @@ pub fn residue(value: i32, prime: u32) -> u32 {
     (value as u32).wrapping_add(prime & ((value >> 31) as u32))
 }
 
-/// Factors of a transform: powers of a 2n-th root of unity, exponents in bit-reversed order.
-#[derive(Debug, Clone, Copy)]
-pub struct Powers<'a> {
-    /// their values
-    pub values: &'a [u32],
-    /// their quotients ([`Factor`])
-    pub quotients: &'a [u32],
-}
-
-impl Powers<'_> {
-    #[inline]
-    fn at(&self, i: usize) -> Factor {
-        Factor { value: self.values[i], quotient: self.quotients[i] }
-    }
-}
-
-impl Factor {
-    /// Value and quotient.
-    #[must_use]
-    pub const fn parts(self) -> [u32; 2] {
-        [self.value, self.quotient]
-    }
-}
-
-/// Coefficients to values, all below the prime. Value i is that at ψ^(2·r + 1), r the reversed bits of i.
+/// Coefficients to values, all below the prime (Longa, Naehrig: CANS 2016, Algorithm 1). Value i is that at ψ^(2·r + 1), r the
+/// reversed bits of i. `powers` are those of ψ, a primitive 2n-th root of unity, with exponents in bit-reversed order.
 #[inline(never)]
-pub fn forward(values: &mut [u32], powers: Powers, prime: u32) {
+pub fn forward(values: &mut [u32], powers: &[Factor], prime: u32) {
     let (mut width, mut blocks) = (values.len(), 1);
     while width > 1 {
         width /= 2;
         for (block, pair) in values.chunks_exact_mut(2 * width).enumerate() {
-            let factor = powers.at(blocks + block);
+            let factor = powers[blocks + block];
             let (left, right) = pair.split_at_mut(width);
             for (x, y) in left.iter_mut().zip(right) {
                 let sum = less(*x, 2 * prime);
@@ -167,13 +102,13 @@ pub fn forward(values: &mut [u32], powers: Powers, prime: u32) {
     }
 }
 
-/// The inverse of [`forward`], with powers of 1/ψ; `scale`: 1/n.
+/// The inverse of [`forward`] (Algorithm 2 there), with powers of 1/ψ; `scale`: 1/n.
 #[inline(never)]
-pub fn backward(values: &mut [u32], powers: Powers, scale: Factor, prime: u32) {
+pub fn backward(values: &mut [u32], powers: &[Factor], scale: Factor, prime: u32) {
     let (mut width, mut blocks) = (1, values.len() / 2);
     while blocks > 0 {
         for (block, pair) in values.chunks_exact_mut(2 * width).enumerate() {
-            let factor = powers.at(blocks + block);
+            let factor = powers[blocks + block];
             let (left, right) = pair.split_at_mut(width);
             for (x, y) in left.iter_mut().zip(right) {
                 let (a, b) = (*x, *y);
@@ -189,22 +124,26 @@ pub fn backward(values: &mut [u32], powers: Powers, scale: Factor, prime: u32) {
     }
 }
 
-/// out = a·b/2^32 modulo prime number `m`, slot by slot.
+/// out = a·b/2^32 modulo prime number `m`, slot by slot (Montgomery).
 #[inline(never)]
 pub fn multiply(out: &mut [u32], a: &[u32], b: &[u32], m: usize) {
-    let constants = &CONSTANTS[m];
+    const NEGATIVE: [u32; 2] = [negative_inverse(PRIMES[0]), negative_inverse(PRIMES[1])];
+    let (prime, negative) = (PRIMES[m], NEGATIVE[m]);
     for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
-        *out = less(montgomery(*a, *b, constants), constants.prime);
+        let product = u64::from(*a) * u64::from(*b);
+        let multiple = (product as u32).wrapping_mul(negative);
+        *out = less(((product + u64::from(multiple) * u64::from(prime)) >> 32) as u32, prime);
     }
 }
 
-/// The values times 2^32 modulo prime number `m`: factors for [`multiply`].
-#[inline(never)]
-pub fn lift(out: &mut [u32], values: &[u32], m: usize) {
-    let constants = &CONSTANTS[m];
-    for (out, value) in out.iter_mut().zip(values) {
-        *out = less(montgomery(*value, constants.square, constants), constants.prime);
+/// −1/prime modulo 2^32. Each round of Newton's iteration doubles the right bits.
+const fn negative_inverse(prime: u32) -> u32 {
+    let (mut inverse, mut bits) = (1u32, 1);
+    while bits < u32::BITS {
+        inverse = inverse.wrapping_mul(2u32.wrapping_sub(prime.wrapping_mul(inverse)));
+        bits *= 2;
     }
+    inverse.wrapping_neg()
 }
 
 /// The values times a public number, modulo prime number `m`.

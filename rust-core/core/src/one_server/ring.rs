@@ -9,8 +9,7 @@
 use std::sync::{Arc, OnceLock};
 
 use keyhush_kernels::modular::{
-    Factor, MODULUS, PRIMES, Powers, backward, forward, inverse, join, less, lift, multiply, power, reduce, residue,
-    scale,
+    Factor, MODULUS, PRIMES, backward, forward, inverse, join, less, multiply, power, reduce, residue, scale,
 };
 
 use super::Wiped;
@@ -35,9 +34,9 @@ pub(super) fn modulo(value: i64) -> u64 {
 /// The transform modulo one prime.
 struct Transform {
     prime: u32,
-    /// powers of ψ and of 1/ψ, in bit-reversed order: values, then quotients
-    forward: [Vec<u32>; 2],
-    backward: [Vec<u32>; 2],
+    /// powers of ψ and of 1/ψ, in bit-reversed order
+    forward: Vec<Factor>,
+    backward: Vec<Factor>,
     /// 1/n
     scale: Factor,
 }
@@ -49,12 +48,10 @@ impl Transform {
         let is_root = |root: &u64| power(*root, degree as u64, wide) == wide - 1;
         let root = (2..wide).map(|base| power(base, (wide - 1) / order, wide)).find(is_root).unwrap_or_default();
         let table = |root: u64| {
-            let mut table = [vec![0; degree], vec![0; degree]];
+            let mut table = vec![Factor::default(); degree];
             let powers = std::iter::successors(Some(1), |last| Some(last * root % wide));
             for (exponent, power) in powers.take(degree).enumerate() {
-                let [value, quotient] = Factor::new(power, prime).parts();
-                let at = reversed(exponent, degree);
-                (table[0][at], table[1][at]) = (value, quotient);
+                table[reversed(exponent, degree)] = Factor::new(power, prime);
             }
             table
         };
@@ -63,13 +60,11 @@ impl Transform {
     }
 
     fn forward(&self, values: &mut [u32]) {
-        let [factors, quotients] = &self.forward;
-        forward(values, Powers { values: factors, quotients }, self.prime);
+        forward(values, &self.forward, self.prime);
     }
 
     fn backward(&self, values: &mut [u32]) {
-        let [factors, quotients] = &self.backward;
-        backward(values, Powers { values: factors, quotients }, self.scale, self.prime);
+        backward(values, &self.backward, self.scale, self.prime);
     }
 }
 
@@ -122,11 +117,7 @@ impl Element {
 
     /// This element as a [`Multiplier`].
     pub(super) fn multiplier(&self) -> Multiplier {
-        let mut out = Element(Wiped::new(self.0.len()));
-        for m in 0..2 {
-            lift(out.modulo_mut(m), self.modulo(m), m);
-        }
-        Multiplier(out)
+        Multiplier(self.times(1 << 32))
     }
 
     /// `self` += `other`.
