@@ -72,24 +72,18 @@ impl Point {
 
     /// The tags of records that lie one after the other. Calls `put` with each record's number and tag.
     pub fn tag_all(&self, records: &[u8], record_bytes: usize, mut put: impl FnMut(usize, u64)) {
-        let several = records.chunks_exact(LANES * record_bytes);
-        let alone = several.remainder().chunks_exact(record_bytes);
         let mut number = 0;
-        for records in several {
+        for records in records.chunks(LANES * record_bytes) {
             let mut sums = [0; LANES];
             for at in words(record_bytes) {
                 for (record, sum) in records.chunks_exact(record_bytes).zip(&mut sums) {
                     *sum = self.times(*sum ^ word(record, at));
                 }
             }
-            for sum in sums {
-                put(number, sum);
+            for sum in &sums[..records.len() / record_bytes] {
+                put(number, *sum);
                 number += 1;
             }
-        }
-        for record in alone {
-            put(number, self.tag(record));
-            number += 1;
         }
     }
 }

@@ -44,13 +44,7 @@ pub(crate) fn side_by_side(seeds: &[Seed; LANES]) -> Seeds {
 /// Takes seeds apart.
 pub(crate) fn apart(seeds: &Seeds) -> [Seed; LANES] {
     let words = seeds.map(Words::lanes);
-    array::from_fn(|lane| {
-        let mut seed = Seed::default();
-        for (bytes, word) in seed.as_chunks_mut().0.iter_mut().zip(words) {
-            *bytes = word[lane].to_le_bytes();
-        }
-        seed
-    })
+    array::from_fn(|lane| array::from_fn(|at| words[at / 4][lane].to_le_bytes()[at % 4]))
 }
 
 /// The left and the right children of several seeds, and the words whose bits 0 and 1 are their control bits.

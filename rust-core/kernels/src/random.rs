@@ -14,19 +14,19 @@ pub trait Uniform {
     fn below(&mut self, bound: u32) -> u32;
 }
 
-/// Words of a block, and of the blocks that are computed at once.
+/// Words of a block, and bytes of the blocks that are computed at once.
 const BLOCK_WORDS: usize = 16;
-const GROUP_WORDS: usize = BLOCKS * BLOCK_WORDS;
+const GROUP_BYTES: usize = 4 * BLOCK_WORDS * BLOCKS;
 
-/// ChaCha20, with an independent stream for each purpose. Bytes are those of the stream's u32s, little-endian; the rest of a u32 that was
-/// taken in part is left out.
+/// ChaCha20, with an independent stream for each purpose. Bytes are those of the stream's u32s, little-endian; the rest of a u32
+/// that was taken in part is left out.
 pub struct ChaCha {
     key: [u32; KEY_WORDS],
     stream: u64,
     /// the next blocks, by four
     group: u64,
-    words: [u32; GROUP_WORDS],
-    /// how many of `words` were taken
+    bytes: [u8; GROUP_BYTES],
+    /// how many of `bytes` were taken
     taken: usize,
 }
 
@@ -35,49 +35,49 @@ impl ChaCha {
     #[must_use]
     pub fn new(entropy: &[u8; ENTROPY_BYTES], stream: u64) -> Self {
         let key = array::from_fn(|word| u32::from_le_bytes(array::from_fn(|at| entropy[4 * word + at])));
-        ChaCha { key, stream, group: 0, words: [0; GROUP_WORDS], taken: GROUP_WORDS }
+        ChaCha { key, stream, group: 0, bytes: [0; GROUP_BYTES], taken: GROUP_BYTES }
     }
 
-    /// Moves to the u32 of this number in the stream.
+    /// Moves to the u32 of this number in the stream, which is below 2^62.
     pub fn seek(&mut self, word: u64) {
-        self.group = word / GROUP_WORDS as u64;
+        self.group = word * 4 / GROUP_BYTES as u64;
         self.compute();
-        self.taken = (word % GROUP_WORDS as u64) as usize;
+        self.taken = (word * 4 % GROUP_BYTES as u64) as usize;
     }
 
     /// Fills `bytes` from the stream.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            if self.taken == GROUP_WORDS {
-                self.compute();
-            }
-            let words = &self.words[self.taken..];
-            let (now, later) = rest.split_at_mut(rest.len().min(4 * words.len()));
-            self.taken += now.len().div_ceil(4);
-            let (whole, part) = now.as_chunks_mut::<4>();
-            whole.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
-            part.iter_mut()
-                .zip(words[whole.len()..].iter().flat_map(|word| word.to_le_bytes()))
-                .for_each(|(to, from)| *to = from);
+            let left = self.left();
+            let (now, later) = rest.split_at_mut(rest.len().min(left.len()));
+            now.copy_from_slice(&left[..now.len()]);
+            self.taken += now.len().next_multiple_of(4);
             rest = later;
         }
     }
 
     fn next(&mut self) -> u32 {
-        if self.taken == GROUP_WORDS {
+        let left = self.left();
+        let word = u32::from_le_bytes(array::from_fn(|at| left[at]));
+        self.taken += 4;
+        word
+    }
+
+    /// The bytes that are computed and not taken, four at least.
+    fn left(&mut self) -> &[u8] {
+        if self.taken == GROUP_BYTES {
             self.compute();
         }
-        self.taken += 1;
-        self.words[self.taken - 1]
+        &self.bytes[self.taken..]
     }
 
     #[inline(never)]
     fn compute(&mut self) {
         let first = self.group * BLOCKS as u64;
         let found = blocks(&self.key, array::from_fn(|lane| first + lane as u64), [self.stream; BLOCKS]);
-        for (lane, block) in self.words.chunks_exact_mut(BLOCK_WORDS).enumerate() {
-            block.iter_mut().zip(&found).for_each(|(word, lanes)| *word = lanes[lane]);
+        for (lane, block) in self.bytes.chunks_exact_mut(4 * BLOCK_WORDS).enumerate() {
+            block.as_chunks_mut().0.iter_mut().zip(&found).for_each(|(word, lanes)| *word = lanes[lane].to_le_bytes());
         }
         self.group += 1;
         self.taken = 0;

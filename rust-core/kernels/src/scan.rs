@@ -43,7 +43,7 @@ pub struct Node {
 }
 
 /// The range of items whose key is within `bounds`. Items are sorted by key.
-pub(crate) fn between<T>(all: &[T], bounds: Range<usize>, key: impl Fn(&T) -> usize) -> Range<usize> {
+fn between<T>(all: &[T], bounds: Range<usize>, key: impl Fn(&T) -> usize) -> Range<usize> {
     all.partition_point(|one| key(one) < bounds.start)..all.partition_point(|one| key(one) < bounds.end)
 }
 

@@ -71,7 +71,7 @@ impl Shape {
     /// Bytes of a partition's tree.
     #[must_use]
     pub fn tree_bytes(&self) -> usize {
-        (0..=self.depth).map(|level| self.level_nodes(level) * NODE_BYTES).sum()
+        self.level(self.depth).end
     }
 
     fn level_nodes(&self, level: u32) -> usize {

@@ -12,16 +12,16 @@ pub const LANES: usize = 4;
 #[inline]
 fn quarter_round(state: &mut [Words; 16], a: usize, b: usize, c: usize, d: usize) {
     state[a] = state[a].add(state[b]);
-    state[d] = state[d].xor(state[a]).rotate::<16, 16>();
+    state[d] = state[d].xor(state[a]).rotate(16);
     state[c] = state[c].add(state[d]);
-    state[b] = state[b].xor(state[c]).rotate::<12, 20>();
+    state[b] = state[b].xor(state[c]).rotate(12);
     state[a] = state[a].add(state[b]);
-    state[d] = state[d].xor(state[a]).rotate::<8, 24>();
+    state[d] = state[d].xor(state[a]).rotate(8);
     state[c] = state[c].add(state[d]);
-    state[b] = state[b].xor(state[c]).rotate::<7, 25>();
+    state[b] = state[b].xor(state[c]).rotate(7);
 }
 
-/// Computes four blocks of ChaCha. Each entry has one word of the state of all four.
+/// Computes four blocks of ChaCha (RFC 8439, section 2.3). Each entry has one word of the state of all four.
 #[inline]
 pub fn chacha<const ROUNDS: usize>(before: &[Words; 16]) -> [Words; 16] {
     let mut state = *before;
@@ -112,10 +112,10 @@ mod lanes {
             Words(v128_xor(self.0, other.0))
         }
 
-        /// Rotates to the left. LEFT + RIGHT must be 32.
+        /// Rotates to the left.
         #[inline]
-        pub fn rotate<const LEFT: u32, const RIGHT: u32>(self) -> Self {
-            Words(v128_or(u32x4_shl(self.0, LEFT), u32x4_shr(self.0, RIGHT)))
+        pub fn rotate(self, by: u32) -> Self {
+            Words(v128_or(u32x4_shl(self.0, by), u32x4_shr(self.0, 32 - by)))
         }
     }
 }
@@ -149,10 +149,10 @@ mod lanes {
             Words(from_fn(|lane| self.0[lane] ^ other.0[lane]))
         }
 
-        /// Rotates to the left. LEFT + RIGHT must be 32.
+        /// Rotates to the left.
         #[inline]
-        pub fn rotate<const LEFT: u32, const RIGHT: u32>(self) -> Self {
-            Words(from_fn(|lane| self.0[lane] << LEFT | self.0[lane] >> RIGHT))
+        pub fn rotate(self, by: u32) -> Self {
+            Words(self.0.map(|word| word.rotate_left(by)))
         }
     }
 }
