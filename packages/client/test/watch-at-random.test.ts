@@ -1,10 +1,11 @@
 // Watched keys over random histories: batches, generations, lists that servers forget, servers that are away or whose disks are put back,
-// pages that close, die or sleep, maps that begin anew. What is told is held to a plain map of each epoch.
+// pages that close, die or sleep, maps that begin anew, and whose own state is put back. What is told is held to a plain map of each epoch.
 
 import { expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import type { Change, Watch } from '../src/index.js'
 import { pause } from '../src/platform/environment.js'
+import { type Environment, MemoryStore } from '../src/testing.js'
 import { rest } from './support/clock.js'
 import type { Database } from './support/database.js'
 import { A, B, problem } from './support/network.js'
@@ -134,8 +135,18 @@ async function live(seed: number, faults: string[]): Promise<number> {
     for (const server of [A, B]) hosts.mend(server)
   }
 
+  // Marks are no part of a map's state, which may be put back without them.
+  const storage = options.mode !== 'instant' && draw(2) === 0 ? 'required' : 'memory'
+  const disks = [new MemoryStore({ durable: true })]
+  const openStore: Environment['openStore'] = async () =>
+    storage === 'memory'
+      ? { store: new MemoryStore(), storage: 'memory' }
+      : { store: disks.at(-1)!, storage: 'persistent' }
+
   const visit = async () => {
-    const map = await watching(directory, { ...options, push: network.push }, { pause }, 1000 * seed + ++visits)
+    disks.push(disks[draw(3) === 0 ? draw(disks.length) : disks.length - 1]!.copy())
+    const open = { ...options, push: network.push, storage } as const
+    const map = await watching(directory, open, { pause, openStore }, 1000 * seed + ++visits)
     const visited = { ...map, dead: false, all: [] as [Known, Watch][] }
     const begin = async (key: string) => {
       const since = marks[key]
@@ -156,7 +167,11 @@ async function live(seed: number, faults: string[]): Promise<number> {
       begun.then(take, () => {})
       await map.drive(begun)
     }
-    for (const key of WATCHED) await begin(key).catch(() => mended(() => begin(key)))
+    const beginAnew = async (key: string) => {
+      if (map.map.condemned !== undefined) await map.drive(map.map.reset())
+      await begin(key)
+    }
+    for (const key of WATCHED) await begin(key).catch(() => mended(() => beginAnew(key)))
     return visited
   }
   /** What servers hinder succeeds once they are as they should be. */
@@ -205,6 +220,7 @@ async function live(seed: number, faults: string[]): Promise<number> {
     }
   }
   mend()
+  if (visited.map.condemned !== undefined) await visited.drive(visited.map.reset())
   for (let i = 0; i < 2; i++) {
     await visited.sync().catch(() => {})
     await pass(visited.harness, 700_000)
