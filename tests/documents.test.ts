@@ -222,6 +222,7 @@ const SHORT: readonly (readonly [RegExp, string])[] = [
   [/^core\//, 'rust-core/core/tests/'],
   [/^server\/(?=[\w-]+\.test\.ts$)/, 'server/test/'],
   [/^pointproofs\//, 'packages/pointproofs/test/'],
+  [/^confidential\//, 'packages/confidential/test/'],
 ]
 
 /** The tests that it names: each with its path, and the parts of titles in italics behind it. */

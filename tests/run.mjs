@@ -18,13 +18,14 @@ const programs = {
   papers: '/bench/papers-plots.ts',
   speeds: '/bench/speeds.ts',
   pointproofs: fileURLToPath(new URL('../packages/pointproofs/test/bench.ts', import.meta.url)),
+  confidential: fileURLToPath(new URL('../packages/confidential/test/bench.ts', import.meta.url)),
   wire: fileURLToPath(new URL('../packages/protocol/test/fuzz.ts', import.meta.url)),
   matrix: '/package/matrix.ts',
   rehearse: '/package/rehearsal.ts',
 }
 const [name, ...args] = process.argv.slice(2)
 const others = {
-  bench: ['capacity', 'processes'],
+  bench: ['capacity', 'confidential', 'processes'],
   soak: ['following', 'replicas', 'memory', 'fence', 'one-server'],
 }
 const program = others[name]?.includes(args[0]) ? args.shift() : name

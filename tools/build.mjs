@@ -2,6 +2,7 @@
 import { copyFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { buildConfidential, confidentialOutputs } from './build-confidential.mjs'
 import { buildPointproofs, pointproofsOutputs } from './build-pointproofs.mjs'
 import { buildWasm, wasmOutputs } from './build-wasm.mjs'
 import { npm } from './machine.mjs'
@@ -16,7 +17,7 @@ const typescriptSources = [
   ...['tsconfig.json', 'package-lock.json', 'tools/build.mjs'],
 ]
 
-/** Everything, `@keyhush/pointproofs` too. */
+/** Everything, `@keyhush/pointproofs` and `@keyhush/confidential` too. */
 export async function buildAll() {
   await build()
   await buildPackaged()
@@ -85,7 +86,7 @@ export async function buildProduct() {
   )
 }
 
-/** `@keyhush/pointproofs`, which is optional: only tests, checks and packing need it. */
+/** `@keyhush/pointproofs` and `@keyhush/confidential`, which are optional: only tests, checks and packing need them. */
 export async function buildPackaged() {
   await cachedStep(
     'pointproofs-wasm',
@@ -110,6 +111,28 @@ export async function buildPackaged() {
       outputs: ['packages/pointproofs/dist/index.js'],
     },
     () => runPackage(tsc, ['-b', 'packages/pointproofs']),
+  )
+  await cachedStep(
+    'confidential-wasm',
+    'Building the WebAssembly of confidential databases',
+    {
+      inputs: [
+        ...['Cargo.toml', 'Cargo.lock', '.cargo', 'wasm'].map(path => `packages/confidential/rust/${path}`),
+        ...wasmTools,
+        'tools/build-confidential.mjs',
+      ],
+      outputs: confidentialOutputs,
+    },
+    buildConfidential,
+  )
+  await cachedStep(
+    'confidential',
+    'Compiling @keyhush/confidential',
+    {
+      inputs: [...typescriptSources, 'packages/confidential/generated'],
+      outputs: ['packages/confidential/dist/index.js'],
+    },
+    () => runPackage(tsc, ['-b', 'packages/confidential']),
   )
 }
 

@@ -9,6 +9,7 @@ const biome = '@biomejs/biome/bin/biome'
 export const rustFolder = join(root, 'rust-core')
 export const papersFolder = join(root, 'rust-core/papers')
 export const pointproofsFolder = join(root, 'packages/pointproofs/rust')
+const confidentialFolder = join(root, 'packages/confidential/rust')
 
 export function lintTypeScript() {
   return lintAll({
@@ -54,10 +55,16 @@ export function lintPointproofs() {
   })
 }
 
+export function lintConfidential() {
+  return lintCargo('confidential databases', confidentialFolder, {
+    'Checking the types of confidential databases': () => runPackage(tsc, ['-b', 'packages/confidential/test']),
+  })
+}
+
 /** `args`: for Biome. */
 export async function format(args) {
   await step('Formatting TypeScript', () => runPackage(biome, ['check', '--write', ...args]))
-  for (const cwd of [rustFolder, pointproofsFolder, papersFolder]) {
+  for (const cwd of [rustFolder, pointproofsFolder, confidentialFolder, papersFolder]) {
     await step('Formatting Rust', () => run('cargo', ['fmt', '--all'], { cwd }))
   }
 }

@@ -68,7 +68,7 @@ test('the page has one row for every code of a server, with its status', () => {
 })
 
 test('every message that the page quotes for apps is in the sources', () => {
-  const said = sourcesIn('packages/client/src', 'packages/pointproofs/src')
+  const said = sourcesIn('packages/client/src', 'packages/confidential/src', 'packages/pointproofs/src')
   const quoted = [...forClients!.matchAll(/"([^"\n]{12,})"/g)].map(([, text]) => text!)
   expect(quoted.length).toBeGreaterThan(7)
   expect(quoted.filter(text => !said.includes(longestPiece(text.split('…'))))).toEqual([])
@@ -99,6 +99,7 @@ test('every quoted message of an operator’s error is in the sources', () => {
   const said = sourcesIn(
     'server/src',
     'rust-core/core/src',
+    'packages/confidential/src',
     'packages/pointproofs/src',
     'packages/pointproofs/rust/pointproofs/src',
     'rust-core/wasm/src',

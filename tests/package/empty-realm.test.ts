@@ -9,8 +9,8 @@ import { THOROUGH } from '../support/thorough.js'
 
 const root = new URL('../../', import.meta.url)
 
-/** Those for apps. Others are for Node, servers and tests. Pointproofs are built for all tests. */
-const ENTRIES = ['client', 'wasm', 'protocol', ...(THOROUGH ? ['pointproofs'] : [])].flatMap(name => {
+/** Those for apps. Others are for Node, servers and tests. What is optional is built for all tests. */
+const ENTRIES = ['client', 'wasm', 'protocol', ...(THOROUGH ? ['confidential', 'pointproofs'] : [])].flatMap(name => {
   const { exports } = JSON.parse(readFileSync(new URL(`packages/${name}/package.json`, root), 'utf8'))
   return Object.keys(exports)
     .filter(entry => !/node|server|worker|wasm$|package|environment|testing|schemas|keyhush\.js/.test(entry))

@@ -67,7 +67,7 @@ test('one place has the version: all packages, crates and lock files follow it',
   // npm and cargo would change their lock files if they did not agree.
   await run(clone, 'npm', 'install', '--package-lock-only', '--ignore-scripts', '--offline')
   expect(followers(clone).get('package-lock.json')).toBe(await readFile(join(clone, 'package-lock.json'), 'utf8'))
-  for (const workspace of ['rust-core', 'packages/pointproofs/rust']) {
+  for (const workspace of ['rust-core', 'packages/confidential/rust', 'packages/pointproofs/rust']) {
     await run(join(clone, workspace), 'cargo', 'tree', '--locked', '--offline', '--depth', '0')
   }
   await run(clone, 'git', 'checkout', '--quiet', '.')

@@ -70,7 +70,7 @@ async function linkPackages(folder: string): Promise<void> {
   for (const name of await readdir(from)) {
     if (name !== '@keyhush') await symlink(join(from, name), join(to, name))
   }
-  for (const workspace of [...WORKSPACES, 'packages/pointproofs', 'demo', 'tests']) {
+  for (const workspace of [...WORKSPACES, 'packages/confidential', 'packages/pointproofs', 'demo', 'tests']) {
     const { name } = readJson(join(folder, workspace, 'package.json'))
     await symlink(join(folder, workspace), join(to, name))
     const own = join(root, workspace, 'node_modules')

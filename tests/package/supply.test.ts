@@ -87,7 +87,9 @@ test('what is published follows the root’s package.json, and a registry takes 
   const manifest = readJson(join(root, 'package.json'))
   const manifests = published(root).map(workspace => readJson(join(root, workspace, 'package.json')))
   expect(manifests.map(({ name }) => name)).toEqual(
-    ['protocol', 'wasm', 'client', 'pointproofs', 'react-native', 'server'].map(name => `@keyhush/${name}`),
+    ['protocol', 'wasm', 'client', 'confidential', 'pointproofs', 'react-native', 'server'].map(
+      name => `@keyhush/${name}`,
+    ),
   )
   expect(manifests.flatMap(one => faultsOf(one, manifest))).toEqual([])
 })

@@ -13,8 +13,9 @@ const PRODUCTS = [
   ['rust-core', 'worker'],
   ['packages/pointproofs/rust', 'wasm'],
   ['packages/pointproofs/rust', 'prover'],
+  ['packages/confidential/rust', 'wasm'],
 ]
-const WORKSPACES = ['rust-core', 'packages/pointproofs/rust', 'tools/wasm']
+const WORKSPACES = ['rust-core', 'packages/pointproofs/rust', 'packages/confidential/rust', 'tools/wasm']
 
 /** Returns the exit code. What cannot be asked is named, and fails nothing. */
 export async function supply() {

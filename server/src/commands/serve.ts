@@ -1,17 +1,12 @@
 // `keyhush serve`: load, listen, and stop in good order. stdout gets one line, the address; the log goes to stderr.
 
-import { execFile } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { hasOneServer } from '@keyhush/protocol'
-import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import { BoundedLog } from '../base/bounded-log.js'
 import { BuildError } from '../base/errors.js'
 import { loadDataset } from '../dataset/load.js'
-import { SHUTTING_DOWN } from '../http/frame.js'
 import { Metrics } from '../http/metrics.js'
 import type { MountedDataset } from '../http/plugin.js'
-import { describeError } from '../http/plugins/errors.js'
 import { checkNames, createServer } from '../http/server.js'
 import { preparedBytes } from '../one-server/contents.js'
 import { readPublicKey } from '../publisher/files.js'
@@ -19,11 +14,8 @@ import { isConnection } from '../storage/kinds.js'
 import { silenceCommits } from '../storage/lmdb.js'
 import { addressOf } from './listening.js'
 import { withProgress } from './progress.js'
-import { ENDS_BY_ITSELF } from './stopping.js'
+import { closeWhenAsked, tellSupervisor } from './stopping.js'
 import { openStore } from './store.js'
-
-/** How long what is under way may take when a server stops; a slow download is then cut off, to be resumed. */
-const FINISH_MILLISECONDS = 10_000
 
 /** Connections that the system has accepted and this process has yet to; what comes beyond them knocks again after seconds. */
 const MOST_CONNECTING = 4096
@@ -148,42 +140,4 @@ function parseMount(argument: string): { name: string | undefined; dir: string }
 /** `NAME=KEY`: of the store of that name; `KEY`: of all. */
 async function readNamedKey({ name, dir: key }: ReturnType<typeof parseMount>) {
   return { name, key: await readPublicKey(key) }
-}
-
-/**
- * Stops on SIGTERM after `drainSeconds`, in which /readyz says no; on SIGINT at once; both with exit code 0. A fault of ours: 1.
- * Call it before you load a server, so that no signal is lost.
- */
-function closeWhenAsked(
-  running: () => FastifyInstance | undefined,
-  afterwards: () => Promise<void>,
-  drainSeconds: number,
-): void {
-  const delay = 1000 * drainSeconds + 2 * FINISH_MILLISECONDS
-  closeWithGrace({ delay, logger: false, skip: [...ENDS_BY_ITSELF] }, async ({ err, signal }) => {
-    const app = running()
-    if (app === undefined) {
-      if (err !== undefined) process.stderr.write(`keyhush: ${err.stack ?? err}\n`)
-      return
-    }
-    if (err !== undefined) app.log.error(describeError(err), 'an uncaught error; the server stops')
-    tellSupervisor('STOPPING=1')
-    if (signal === 'SIGTERM' && drainSeconds > 0) {
-      app.readiness.leave(SHUTTING_DOWN)
-      app.log.info(`${signal}: answering for ${drainSeconds} s more, /readyz returns 503`)
-      await sleep(1000 * drainSeconds)
-    }
-    if (err === undefined) app.log.info(`${signal}: closing`)
-    setTimeout(() => app.server.closeAllConnections(), FINISH_MILLISECONDS)
-    await app.close()
-    await afterwards()
-  })
-}
-
-/** Tells systemd (Type=notify). Node has no datagram sockets of the kind that takes, and systemd brings a program for it. */
-function tellSupervisor(state: 'READY=1' | 'STOPPING=1'): void {
-  if (!process.env['NOTIFY_SOCKET']) return
-  execFile('systemd-notify', [state], error => {
-    if (error !== null) process.stderr.write(`keyhush: cannot notify systemd of ${state}: ${error.message.trim()}\n`)
-  })
 }

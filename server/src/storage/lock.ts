@@ -15,19 +15,26 @@ const FILE = 'lock'
 /** Locks the store in `dir`. Returns unlock. Throws InUseError, naming the process that has it. */
 export function lockStore(dir: string): () => void {
   const path = join(dir, FILE)
+  const unlock = lockFile(path)
+  if (!unlock) throw new InUseError(dir, `it is open already, by ${holder(path)}; stop that first`)
+  return unlock
+}
+
+/** Locks a file, which is made if there is none, and says in it who has it. Returns unlock; undefined: another process has it. */
+export function lockFile(path: string): (() => void) | undefined {
   const fd = openSync(path, 'a+', 0o600)
+  let isOpen = false
   try {
-    if (!locked(fd, path)) throw new InUseError(dir, `it is open already, by ${holder(path)}; stop that first`)
+    isOpen = locked(fd, path)
+    if (!isOpen) return undefined
     ftruncateSync(fd)
     writeSync(fd, `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}\n`)
-  } catch (error) {
-    closeSync(fd)
-    throw error
+  } finally {
+    if (!isOpen) closeSync(fd)
   }
-  let open = true
   return () => {
-    if (open) closeSync(fd)
-    open = false
+    if (isOpen) closeSync(fd)
+    isOpen = false
   }
 }
 

@@ -2,7 +2,7 @@
 // Quoted fields may hold delimiters, line ends and doubled quotes. Lines end with LF or CRLF.
 
 import { BuildError } from '../../base/errors.js'
-import type { Table } from './table.js'
+import type { Records } from './table.js'
 
 /** Longest line or csv record, in bytes. Any legal one is far shorter. */
 export const MAX_LINE_BYTES = 1024 * 1024
@@ -27,7 +27,7 @@ export interface Reading {
 
 /** Adds rows to a table; the first row is the header. Throws BuildError with file, line and reason. */
 export class CsvRows {
-  readonly #table: Table
+  readonly #table: Records
   readonly #file: string
   readonly #delimiter: Delimiter
   readonly #reading: Reading
@@ -35,7 +35,7 @@ export class CsvRows {
   #line = 1
   #columns: Columns | undefined
 
-  constructor(table: Table, file: string, delimiter: Delimiter, reading: Reading) {
+  constructor(table: Records, file: string, delimiter: Delimiter, reading: Reading) {
     this.#table = table
     this.#file = file
     this.#delimiter = delimiter

@@ -5,14 +5,14 @@ import { pipeline } from 'node:stream/promises'
 import { CsvError, parse } from 'csv-parse'
 import { CsvRows, type Delimiter, parsing } from './csv.js'
 import { readText } from './lines.js'
-import type { Table } from './table.js'
+import type { Records } from './table.js'
 import { decodeValue, type ValueEncoding } from './values.js'
 
 export async function readDelimited(
   file: string,
   delimiter: Delimiter,
   encoding: ValueEncoding,
-  table: Table,
+  table: Records,
   onChunk?: (chunk: Uint8Array) => void,
 ): Promise<void> {
   const rows = new CsvRows(table, file, delimiter, { isUtf8, decodeValue: text => decodeValue(text, encoding) })

@@ -3,13 +3,13 @@
 import { BuildError } from '../../base/errors.js'
 import { parseMembers } from '../../base/json.js'
 import { readLines } from './lines.js'
-import type { Table } from './table.js'
+import type { Records } from './table.js'
 import { decodeValue, type ValueEncoding } from './values.js'
 
 export async function readJsonLines(
   file: string,
   encoding: ValueEncoding,
-  table: Table,
+  table: Records,
   onChunk?: (chunk: Uint8Array) => void,
 ): Promise<void> {
   for await (const lines of readLines(file, onChunk)) {

@@ -29,7 +29,13 @@ export interface KeyedRecords {
   readonly keyEnds: Uint32Array
 }
 
-export class Table {
+/** What readers give their records to. */
+export interface Records {
+  /** The bytes are a reader's own: they change after the call. Throws BuildError. */
+  add(key: Uint8Array, value: Uint8Array, line: number): void
+}
+
+export class Table implements Records {
   readonly #core: Core
   readonly #file: string
   readonly #longestValue: number

@@ -1,0 +1,217 @@
+// A map over a confidential database: keys are evaluated before they are looked up, and values are opened.
+
+import {
+  abortable,
+  type CallOptions,
+  CondemnedError,
+  callApp,
+  checkNames,
+  checkOptions,
+  expected,
+  type Fetch,
+  type Found,
+  type Key,
+  type KeyhushMap,
+  keyBytes,
+  type ManyOptions,
+  type Normalize,
+  platformClock,
+  platformRandom,
+  READ,
+  serversBeside,
+  sleep,
+  TamperedError,
+  TIMEOUT_MS,
+  TimeoutError,
+  toApp,
+  UnsupportedError,
+  UsageError,
+} from '@keyhush/client/beside'
+import { fromHex, toHex } from '@keyhush/protocol'
+import { databaseIdOf, inputOf, listKeyOf, opened } from '../wire/derive.js'
+import { MOST_KEYS } from '../wire/messages.js'
+import { elementsOf } from './evaluation.js'
+import { type Authorize, type Evaluators, evaluate } from './evaluators.js'
+
+export interface ConfidentialOptions {
+  /** The owner's public key, 64 hexadecimal digits, as `keyhush-confidential keygen` prints it. Ship it with your app. */
+  readonly evaluationKey: string
+  /** Base URLs of the evaluators, one to eight on different hosts. They may be the URLs of the map's servers. */
+  readonly evaluators: readonly (string | URL)[]
+  /** How many evaluators suffice, as the owner chose. Default: all. */
+  readonly atLeast?: number | undefined
+  /** Your own normalisation of text keys, as the owner normalises them. Pass it here, and not to `open()`. */
+  readonly normalize?: Normalize | undefined
+  /** Gives a token for each evaluator that demands one. All tokens of your app have one length. */
+  readonly authorize?: Authorize | undefined
+  /** How many milliseconds a lookup waits for evaluators and servers. Default: 15 000. */
+  readonly timeoutMs?: number | undefined
+  /** Sends requests to evaluators. Default: the platform's `fetch`. */
+  readonly fetch?: Fetch | undefined
+  /** As for `open()`: evaluators on one host, and over plain http. Never in production. */
+  readonly development?: boolean | undefined
+}
+
+const NAMES = ['evaluationKey', 'evaluators', 'atLeast', 'normalize', 'authorize', 'timeoutMs', 'fetch', 'development']
+
+/**
+ * A map over `map`, whose database is confidential: it takes the keys of the owner's list, and gives their values. Your app can read the
+ * value of each key that it can name, and nothing else. Evaluators learn when it asks, and not for which key. `close()` closes `map` too.
+ * @throws {UsageError} for wrong options
+ * @example
+ * const map = confidential(await open({ servers, publisherKey, mode: 'instant' }), { evaluationKey, evaluators: servers })
+ * if (await map.has(password)) warn()
+ */
+export function confidential(map: KeyhushMap, options: ConfidentialOptions): KeyhushMap {
+  const such = '{ evaluationKey, evaluators }'
+  checkOptions('confidential', options, ['normalize', 'authorize', 'fetch'], ['development'], such)
+  checkNames('confidential', options, NAMES)
+  const lookups = new Lookups(map, options)
+  const { bytes, text, json } = READ
+  const many =
+    <T>(call: string, read: Read<T>) =>
+    async (keys: Iterable<Key>, how: ManyOptions = {}) =>
+      await lookups.many(call, read, keys, how)
+  const one =
+    <T>(call: string, read: Read<T>) =>
+    async (key: Key, how: CallOptions = {}) =>
+      (await lookups.one(call, read, key, how))[0]
+  const refused = (call: string, what: string) => async () => {
+    throw new UsageError(`${call}: expected a call that a confidential database has; ${what}`)
+  }
+  const [get, getMany] = [one('get', bytes), many('getMany', bytes)]
+  const own = {
+    get,
+    ...{ getText: one('getText', text), getJson: one('getJson', json) },
+    has: async (key: Key, how?: CallOptions) => (await one('has', bytes)(key, how)) !== undefined,
+    getMany,
+    ...{ getManyText: many('getManyText', text), getManyJson: many('getManyJson', json) },
+    hasMany: async (keys: Iterable<Key>, how?: ManyOptions) =>
+      (await many('hasMany', bytes)(keys, how)).map(value => value !== undefined),
+    at: refused('at', 'its records are sealed. Use get()'),
+    watch: refused('watch', 'its lists of changes are withheld. Use get()'),
+  }
+  // All else is the map's own, whose members are bound to it.
+  return Object.create(map, Object.getOwnPropertyDescriptors(own)) as KeyhushMap
+}
+
+/** What is read of a value. */
+type Read<T> = (value: Found & Uint8Array, call: string) => T
+
+class Lookups {
+  readonly #map: KeyhushMap
+  readonly #evaluators: Evaluators
+  readonly #options: ConfidentialOptions
+
+  constructor(map: KeyhushMap, options: ConfidentialOptions) {
+    this.#map = map
+    this.#options = options
+    this.#evaluators = evaluatorsOf(options)
+  }
+
+  async one<T>(call: string, read: Read<T>, key: Key, how: CallOptions): Promise<(T | undefined)[]> {
+    checkOptions(call, how)
+    checkNames(call, how, ['signal', 'timeoutMs'])
+    return await toApp(this.#found(call, read, [key], how), how.signal)
+  }
+
+  async many<T>(call: string, read: Read<T>, keys: Iterable<Key>, how: ManyOptions): Promise<(T | undefined)[]> {
+    checkOptions(call, how)
+    checkNames(call, how, ['signal', 'timeoutMs', 'padTo'])
+    if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
+      throw new UsageError(`${call}: expected a list of keys, got another value; pass [key]`)
+    }
+    return await toApp(this.#found(call, read, keys, how), how.signal)
+  }
+
+  async #found<T>(call: string, read: Read<T>, keys: Iterable<Key>, how: ManyOptions): Promise<(T | undefined)[]> {
+    const { normalize, timeoutMs: defaultMs = TIMEOUT_MS } = this.#options
+    const { signal, timeoutMs = defaultMs } = how
+    await this.#map.getMany([]) // throws for a map that is closed
+    if (this.#map.condemned) throw new CondemnedError(this.#map.condemned.server)
+    const wanted = Array.from(keys, key => callApp(() => keyBytes(key, normalize)))
+    const count = how.padTo ?? wanted.length
+    if (!Number.isInteger(count) || count < wanted.length || count > MOST_KEYS) {
+      const what = `expected at most ${MOST_KEYS} keys, and padTo to be an integer from their number to ${MOST_KEYS}`
+      throw new UsageError(`${call}: ${what}, got others; pass fewer keys, or another padTo`)
+    }
+    if (count === 0) return []
+    signal?.throwIfAborted()
+    const found = await this.#inTime(this.#lookUp(wanted, count, signal), signal, timeoutMs)
+    return found.map(value => value && read(value, call))
+  }
+
+  /** Evaluation and lookup are one operation. Once the first request has left, it runs to its end, so that nobody can tell. */
+  async #lookUp(keys: readonly Uint8Array[], count: number, signal: AbortSignal | undefined): Promise<Found[]> {
+    const evaluators = this.#evaluators
+    const padding = Array.from({ length: count - keys.length }, () => evaluators.random(32))
+    this.#assertDatabase()
+    const outputs = await evaluate(evaluators, [...keys.map(inputOf), ...padding], () => signal?.throwIfAborted())
+    try {
+      const found = await this.#map.getMany(outputs.slice(0, keys.length).map(listKeyOf), {
+        padTo: count,
+        timeoutMs: Number.POSITIVE_INFINITY,
+      })
+      this.#assertDatabase()
+      return found.map((sealed, i) => sealed && valueIn(outputs[i]!, sealed))
+    } finally {
+      for (const output of outputs) output.fill(0)
+    }
+  }
+
+  /** Under another key, all keys would look absent. */
+  #assertDatabase(): void {
+    const { databaseId } = this.#evaluators
+    if (this.#map.databaseId === undefined || this.#map.databaseId === toHex(databaseId)) return
+    const what = 'expected servers with the list of this evaluation key, got another list'
+    throw new UnsupportedError(
+      'offer',
+      `${what}; check evaluationKey and servers, and that the list was built with its --name`,
+    )
+  }
+
+  async #inTime<T>(work: Promise<T>, signal: AbortSignal | undefined, timeoutMs: number): Promise<T> {
+    if (timeoutMs === Number.POSITIVE_INFINITY) return await abortable(work, signal)
+    const settled = new AbortController()
+    const late = sleep(platformClock, timeoutMs, settled.signal).then((): never => {
+      throw new TimeoutError(
+        this.#evaluators.servers.map(({ name }) => name),
+        timeoutMs,
+      )
+    })
+    late.catch(() => {}) // it also ends when the work has
+    try {
+      return await abortable(Promise.race([work, late]), signal)
+    } finally {
+      settled.abort()
+    }
+  }
+}
+
+function valueIn(output: Uint8Array, sealed: Uint8Array): Uint8Array<ArrayBuffer> {
+  const value = opened(output, sealed)
+  if (value) return value
+  const what = 'expected a value that the owner has sealed for this key, got another'
+  throw new TamperedError(undefined, `${what}; tell the owner that the publisher has signed it`)
+}
+
+/** Throws UsageError. */
+function evaluatorsOf(options: ConfidentialOptions): Evaluators {
+  const { evaluationKey, evaluators, atLeast, authorize, fetch, development } = options
+  if (typeof evaluationKey !== 'string' || !/^[0-9a-f]{64}$/.test(evaluationKey)) {
+    throw new UsageError(
+      'evaluationKey: expected 64 lower-case hexadecimal digits, got another value; pass what `keyhush-confidential keygen` printed',
+    )
+  }
+  const bytes = fromHex(evaluationKey)
+  const [key] = elementsOf(bytes) ?? []
+  if (!key) {
+    throw new UsageError('evaluationKey: expected an element of the group, got other digits; copy the whole key again')
+  }
+  const servers = serversBeside('evaluators', evaluators, { fetch, development })
+  const enough = atLeast ?? servers.length
+  if (!Number.isInteger(enough) || enough < 1 || enough > servers.length) {
+    throw new UsageError(`atLeast: ${expected(`a whole number from 1 to ${servers.length}`, atLeast)}`)
+  }
+  return { servers, atLeast: enough, key, databaseId: databaseIdOf(bytes), authorize, random: platformRandom }
+}

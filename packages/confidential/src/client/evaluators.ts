@@ -1,0 +1,177 @@
+// Asks evaluators (docs/protocol/confidential.md, What a client does). All get the same elements in one tick. The replies are used when
+// they pass the check together, and never before.
+
+import {
+  callApp,
+  ProtocolError,
+  type ServerBeside,
+  ServerError,
+  TamperedError,
+  UsageError,
+  VersionError,
+  worstOf,
+} from '@keyhush/client/beside'
+import { equalBytes, WireError } from '@keyhush/protocol'
+import {
+  decodeReply,
+  EVALUATE_PATH,
+  type EvaluateReply,
+  encodeRequest,
+  MOST_TOKEN_BYTES,
+  replyBytes,
+} from '../wire/messages.js'
+import { type Element, ENTROPY_BYTES, Evaluation, elementsOf, type Product } from './evaluation.js'
+
+/** Most sets of replies that are checked together: a liar must not make the device work for long. */
+const MOST_SETS = 20
+
+/** Gives a token for each evaluator. `elements`: what it will count. */
+export type Authorize = (evaluator: string, elements: number) => Uint8Array | Promise<Uint8Array>
+
+export interface Evaluators {
+  readonly servers: readonly ServerBeside[]
+  /** how many of them suffice */
+  readonly atLeast: number
+  readonly key: Element
+  readonly databaseId: Uint8Array
+  readonly authorize: Authorize | undefined
+  readonly random: (bytes: number) => Uint8Array
+}
+
+interface Reply extends Product {
+  readonly server: string
+  readonly deal: number
+}
+
+/**
+ * The outputs for these inputs, 64 bytes each. `begin` is called when the first request leaves, and may throw before. Throws a
+ * ServerError; TamperedError if the replies do not pass the check.
+ */
+export async function evaluate(
+  evaluators: Evaluators,
+  inputs: readonly Uint8Array[],
+  begin: () => void,
+): Promise<Uint8Array[]> {
+  for (let deal = 0; ; ) {
+    const found = await asked(evaluators, inputs, deal, deal === 0 ? begin : () => {})
+    if (Array.isArray(found)) return found
+    // Some have new shares already. All have the old ones until all have the new.
+    deal = found.lowest
+  }
+}
+
+/** The outputs; or, where no deal's shares suffice, the lowest deal: of a request for the newest alone. */
+async function asked(
+  evaluators: Evaluators,
+  inputs: readonly Uint8Array[],
+  deal: number,
+  begin: () => void,
+): Promise<Uint8Array[] | { readonly lowest: number }> {
+  const { servers, databaseId, random } = evaluators
+  const evaluation = new Evaluation(inputs, random(ENTROPY_BYTES))
+  const { elements } = evaluation
+  const count = inputs.length + 1
+  const tokens = await tokensOf(evaluators, count)
+  const bodies = tokens.map(token => encodeRequest({ databaseId, deal, elements, token }))
+  begin()
+  const under = new Replies(evaluators, evaluation, deal)
+  return await new Promise((resolve, reject) => {
+    let left = servers.length
+    servers.forEach(async ({ name, post }, i) => {
+      try {
+        const bytes = await post(EVALUATE_PATH, bodies[i]!, replyBytes(count))
+        const outputs = under.add(name, read(name, bytes))
+        if (outputs) resolve(outputs)
+      } catch (error) {
+        if (!(error instanceof ServerError)) return reject(error)
+        under.failures.push(error)
+      }
+      left -= 1
+      if (left === 0) under.end(resolve, reject)
+    })
+  })
+}
+
+/** All before any request leaves: that one is missing must not show by a request that another evaluator has had. */
+async function tokensOf({ servers, authorize }: Evaluators, elements: number): Promise<Uint8Array[]> {
+  if (!authorize) return servers.map(() => new Uint8Array())
+  const tokens = await Promise.all(servers.map(async ({ name }) => await callApp(() => authorize(name, elements))))
+  const isToken = (token: unknown) => Object.prototype.toString.call(token) === '[object Uint8Array]'
+  const lengths = new Set(tokens.map(token => (isToken(token) ? token.length : -1)))
+  if (lengths.size === 1 && !lengths.has(-1) && tokens[0]!.length <= MOST_TOKEN_BYTES) return tokens
+  throw new UsageError(
+    `authorize: expected Uint8Arrays of one length, at most ${MOST_TOKEN_BYTES} bytes, got others; pad tokens to one length`,
+  )
+}
+
+/** The codec's errors name the evaluator. */
+function read(server: string, bytes: Uint8Array): EvaluateReply {
+  try {
+    return decodeReply(bytes)
+  } catch (error) {
+    if (!(error instanceof WireError)) throw error
+    if (error.code !== 'version') throw new ProtocolError(server, `${error.message}; tell its operator`)
+    throw new VersionError(server, `${error.message}; update the older of app and evaluator`)
+  }
+}
+
+/** What has come so far. */
+class Replies {
+  readonly #evaluators: Evaluators
+  readonly #evaluation: Evaluation
+  readonly #deal: number
+  readonly #good: Reply[] = []
+  readonly failures: ServerError[] = []
+  #sets = 0
+
+  constructor(evaluators: Evaluators, evaluation: Evaluation, deal: number) {
+    this.#evaluators = evaluators
+    this.#evaluation = evaluation
+    this.#deal = deal
+  }
+
+  /** Checks each set of enough replies that has this one. Throws ProtocolError for a reply that fits no request, or no other reply. */
+  add(server: string, { databaseId, number, deal, elements }: EvaluateReply): Uint8Array[] | undefined {
+    const wrong = (what: string) => new ProtocolError(server, `${what}; tell its operator`)
+    const isAsked = this.#deal === 0 || deal === this.#deal
+    if (!isAsked || !equalBytes(databaseId, this.#evaluators.databaseId)) {
+      throw wrong('expected the database and the deal that were asked for, got others')
+    }
+    const points = elementsOf(elements)
+    if (!points) throw wrong('expected canonical elements other than the identity, got others')
+    const alike = this.#good.filter(other => other.deal === deal)
+    const twin = alike.find(other => other.number === number)
+    if (twin) throw wrong(`expected another share than that of ${twin.server}, got the same`)
+    const reply = { server, number, deal, points }
+    this.#good.push(reply)
+    for (const others of setsOf(alike, this.#evaluators.atLeast - 1)) {
+      if (++this.#sets > MOST_SETS) return undefined
+      const outputs = this.#evaluation.finish(this.#evaluators.key, [...others, reply])
+      if (outputs) return outputs
+    }
+    return undefined
+  }
+
+  /** All have replied or failed. */
+  end(resolve: (found: { readonly lowest: number }) => void, reject: (error: Error) => void): void {
+    const { atLeast } = this.#evaluators
+    if (this.#sets > 0) {
+      const what = 'expected elements that were multiplied by shares of the evaluation key, got others'
+      reject(new TamperedError(undefined, `${what} from at least one evaluator; warn your user. Asking again is safe`))
+    } else if (this.#good.length >= atLeast) {
+      resolve({ lowest: Math.min(...this.#good.map(({ deal }) => deal)) })
+    } else {
+      reject(worstOf(this.failures))
+    }
+  }
+}
+
+/** All subsets of so many. */
+function* setsOf<T>(items: readonly T[], size: number): Generator<readonly T[]> {
+  if (size === 0) yield []
+  else if (size <= items.length) {
+    const [first, ...rest] = items as [T, ...T[]]
+    for (const others of setsOf(rest, size - 1)) yield [first, ...others]
+    yield* setsOf(rest, size)
+  }
+}

@@ -1,0 +1,4 @@
+// @keyhush/confidential: lookups in lists that are private too.
+
+export { type ConfidentialOptions, confidential } from './client/confidential.js'
+export type { Authorize } from './client/evaluators.js'

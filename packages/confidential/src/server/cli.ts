@@ -1,0 +1,184 @@
+// The `keyhush-confidential` command: what an owner does with its list and its key, and an evaluator's server.
+
+import { pathToFileURL } from 'node:url'
+import {
+  addressOf,
+  BuildError,
+  closeWhenAsked,
+  OperatorError,
+  readableByAll,
+  VALUE_ENCODINGS,
+  type ValueEncoding,
+  VERSION,
+} from '@keyhush/server/beside'
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import type { FastifyInstance } from 'fastify'
+import { dev } from './dev.js'
+import { type Authorized, createEvaluator } from './evaluator.js'
+import { type Choices, createOwnerKey, readShare, recoverOwnerKey, reshare } from './files.js'
+import { Meter } from './meter.js'
+import { transform } from './transform.js'
+
+/** A network, a /24 or a /48, has this many clients' limit: one party may have all of it. */
+const CLIENTS_OF_NETWORK = 8
+
+const count = (text: string): number => {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
+  return Number(text)
+}
+const counted = (flags: string, help: string) => new Option(flags, help).argParser(count)
+const keyOption = () => new Option('--key <file>', "the owner's key file").makeOptionMandatory()
+const encodingOption = () =>
+  new Option('--value-encoding <encoding>', 'encoding of the values in the file')
+    .choices(VALUE_ENCODINGS)
+    .default('utf8')
+
+const program = new Command('keyhush-confidential')
+  .description('Confidential databases: who may ask may guess. Limits, or permission to ask, make guesses expensive.')
+  .version(VERSION)
+  .exitOverride()
+
+program
+  .command('keygen')
+  .description("make an owner's key, and a share for each evaluator; print the evaluation key, which apps pin")
+  .addOption(counted('--value-bytes <n>', 'longest value of the list, in bytes').makeOptionMandatory())
+  .addOption(counted('--evaluators <n>', 'how many evaluators there are').default(2))
+  .addOption(counted('--at-least <n>', 'how many of them suffice (default: all)'))
+  .requiredOption('--out <file>', 'the key file to make; shares are written beside it')
+  .action(async ({ out, valueBytes, evaluators, atLeast = evaluators }: Choices & { readonly out: string }) => {
+    say(await createOwnerKey(out, { valueBytes, evaluators, atLeast }))
+  })
+
+program
+  .command('transform <file>')
+  .description('make a list (csv, tsv, jsonl) or a batch of changes (jsonl with op) confidential')
+  .addOption(keyOption())
+  .addOption(encodingOption())
+  .requiredOption('--out <file>', 'a new file; publish this one, since another run makes another')
+  .action(
+    async (from: string, { key, out, valueEncoding }: { key: string; out: string; valueEncoding: ValueEncoding }) => {
+      await warnOf(key)
+      const onProgress = (entries: number) => {
+        if (process.stderr.isTTY) process.stderr.write(`\r${entries} entries`)
+      }
+      const { entries, what } = await transform({ from, to: out, key, valueEncoding, onProgress })
+      if (process.stderr.isTTY) process.stderr.write('\r')
+      const next = what === 'list' ? 'build it with --value-encoding base64' : 'publish it with --value-encoding base64'
+      process.stderr.write(`keyhush-confidential: ${what} of ${entries} entries; ${next}\n`)
+    },
+  )
+
+program
+  .command('reshare')
+  .description('deal new shares of the same key; evaluators serve old and new ones until all have the new')
+  .addOption(keyOption())
+  .addOption(counted('--evaluators <n>', 'how many evaluators there are (default: as before)'))
+  .addOption(counted('--at-least <n>', 'how many of them suffice (default: as before)'))
+  .action(async ({ key, ...choices }: Partial<Choices> & { key: string }) => {
+    for (const name of await reshare(key, choices)) process.stdout.write(`${name}\n`)
+  })
+
+program
+  .command('recover <shares...>')
+  .description("make a lost owner's key of enough shares, and deal new ones")
+  .addOption(counted('--value-bytes <n>', 'longest value of the list, as before').makeOptionMandatory())
+  .addOption(counted('--evaluators <n>', 'how many evaluators there are').default(2))
+  .addOption(counted('--at-least <n>', 'how many of them suffice (default: all)'))
+  .requiredOption('--out <file>', 'the key file to make; shares are written beside it')
+  .action(
+    async (shares: string[], { out, valueBytes, evaluators, atLeast = evaluators }: Choices & { out: string }) => {
+      say(await recoverOwnerKey(out, shares, { valueBytes, evaluators, atLeast }))
+    },
+  )
+
+interface ServeArguments {
+  readonly share: readonly string[]
+  readonly port: number
+  readonly host: string
+  readonly perClientDay: number
+  readonly perNetworkDay?: number
+  readonly totalDay: number
+  readonly countIn: string
+  readonly trustProxy?: string
+  readonly allowOrigin?: readonly string[]
+  readonly authorize?: string
+  readonly drainSeconds: number
+  readonly logLevel: string
+}
+
+program
+  .command('serve')
+  .description('evaluate keys with a share, within limits')
+  .addOption(
+    new Option('--share <files...>', 'the share; also the old one, while shares are replaced').makeOptionMandatory(),
+  )
+  .addOption(counted('--per-client-day <n>', 'elements a day for one client; a lookup has two').makeOptionMandatory())
+  .addOption(counted('--per-network-day <n>', `for a /24 or a /48 (default: ${CLIENTS_OF_NETWORK} clients')`))
+  .addOption(counted('--total-day <n>', 'elements a day for all clients').makeOptionMandatory())
+  .addOption(new Option('--count-in <file>', 'file that keeps what all have used today').makeOptionMandatory())
+  .option(
+    '--authorize <module>',
+    'module whose default export says who may evaluate: (token, elements) => name or undefined',
+  )
+  .addOption(counted('--port <n>', 'port; 0: a free one').default(8090))
+  .option('--host <address>', 'address to listen on', '127.0.0.1')
+  .option('--trust-proxy <addresses>', 'proxies whose X-Forwarded-For counts, such as loopback')
+  .option('--allow-origin <origins...>', 'web origins whose pages may ask (default: any)')
+  .addOption(counted('--drain-seconds <n>', 'how long /readyz says no before it stops').default(5))
+  .option('--log-level <level>', 'level of the log on standard error', 'warn')
+  .action(async (options: ServeArguments) => {
+    const { perClientDay, perNetworkDay = CLIENTS_OF_NETWORK * perClientDay, totalDay, countIn } = options
+    let app: FastifyInstance | undefined
+    closeWhenAsked(
+      () => app,
+      async () => {},
+      options.drainSeconds,
+    )
+    for (const file of options.share) await warnOf(file)
+    const shares = await Promise.all(options.share.map(readShare))
+    const meter = await Meter.open({ perClientDay, perNetworkDay, totalDay, countIn })
+    const authorize = options.authorize === undefined ? undefined : await authorizedBy(options.authorize)
+    app = await createEvaluator({
+      ...{ shares, meter, authorize, trustProxy: options.trustProxy, allowOrigins: options.allowOrigin },
+      log: { level: options.logLevel, stream: process.stderr },
+    })
+    await app.listen({ host: options.host, port: options.port })
+    process.stdout.write(`listening on ${addressOf(app)}\n`)
+  })
+
+program
+  .command('dev <file>')
+  .description('serve a list on this machine, with two evaluators, for app developers')
+  .addOption(encodingOption())
+  .addOption(counted('--value-bytes <n>', 'longest value of the list, in bytes').default(64))
+  .action(dev)
+
+function say(evaluationKey: string): void {
+  process.stdout.write(`evaluation key: ${evaluationKey}\ndatabase name:  confidential-${evaluationKey}\n`)
+}
+
+async function warnOf(file: string): Promise<void> {
+  const warning = await readableByAll(file).catch(() => undefined)
+  if (warning !== undefined) process.stderr.write(`keyhush-confidential: ${warning}\n`)
+}
+
+async function authorizedBy(module: string): Promise<Authorized> {
+  const { default: authorize } = (await import(pathToFileURL(module).href)) as { default?: Authorized }
+  if (typeof authorize === 'function') return authorize
+  throw new BuildError('expected a module whose default export is a function, got none; see --authorize', module)
+}
+
+/** Returns the exit status. */
+export async function run(args: readonly string[]): Promise<number> {
+  try {
+    await program.parseAsync(args, { from: 'user' })
+    return 0
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode // commander has printed it
+    // An operator's mistake is one sentence. Anything else is a fault of ours, whose stack helps.
+    const isExpected = error instanceof OperatorError || (error as NodeJS.ErrnoException).syscall !== undefined
+    const { message, stack } = error as Error
+    process.stderr.write(`keyhush-confidential: ${isExpected ? message : stack}\n`)
+    return 1
+  }
+}

@@ -1,0 +1,168 @@
+// An evaluator: `POST /v1/evaluate` (docs/protocol/confidential.md) multiplies elements by a share, within the meter's limits.
+
+import { createHash } from 'node:crypto'
+import { equalBytes, fromHex } from '@keyhush/protocol'
+import {
+  BuildError,
+  clientOf,
+  decoded,
+  frame,
+  healthRoutes,
+  networkOf,
+  Readiness,
+  Refusal,
+  sendBytes,
+  surround,
+  takeBodies,
+} from '@keyhush/server/beside'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { databaseIdOf } from '../wire/derive.js'
+import {
+  decodeRequest,
+  ELEMENT_BYTES,
+  EVALUATE_PATH,
+  type EvaluateRequest,
+  encodeReply,
+  LONGEST_REQUEST_BYTES,
+} from '../wire/messages.js'
+import type { Share } from './files.js'
+import type { Meter } from './meter.js'
+import { loadSecrets, type Secret } from './module.js'
+
+/** How long a reply is kept, for a client that sends the same bytes again because the reply was lost; and how many are. */
+const [KEPT_MILLISECONDS, MOST_KEPT] = [600_000, 10_000]
+
+/**
+ * Says who may evaluate: resolves to a name under which the client counts, instead of its address; or to undefined, and the request is
+ * refused. `token` is the client's, perhaps empty. `elements`: how many it wants. Called once a request; spend the token in it.
+ */
+export type Authorized = (token: Uint8Array, elements: number) => Promise<string | undefined> | string | undefined
+
+export interface EvaluatorOptions {
+  /** of one key; several: of several deals, while shares are replaced */
+  readonly shares: readonly Share[]
+  readonly meter: Meter
+  readonly authorize?: Authorized | undefined
+  /** as of `createServer` */
+  readonly trustProxy?: string | undefined
+  readonly allowOrigins?: readonly string[] | undefined
+  readonly log?: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
+}
+
+/** A Fastify instance, ready for `listen`. Throws BuildError for shares of several keys, or of one deal twice. */
+export async function createEvaluator(options: EvaluatorOptions): Promise<FastifyInstance> {
+  const evaluator = await Evaluator.of(options)
+  const readiness = new Readiness()
+  const { trustProxy, log, allowOrigins = ['*'] } = options
+  const { app, bodies } = frame({ readiness, unsent: undefined, trustProxy, log })
+  app.decorate('readiness', readiness)
+  await surround(app, { databases: [], allowOrigins, publisherPaths: new Set() })
+  healthRoutes(app, readiness, () => readiness.publicProblems)
+  await app.register((routes, _options, done) => {
+    takeBodies(routes, bodies)
+    const routeOptions = { bodyLimit: LONGEST_REQUEST_BYTES, onRequest: readiness.hook }
+    routes.post(EVALUATE_PATH, routeOptions, async (request, reply) => {
+      if (trustProxy === undefined) refuseForwarded(request)
+      try {
+        return sendBytes(reply, await evaluator.answer(request.body, request.ip))
+      } catch (error) {
+        if ((error as { code?: string }).code === 'rate_limited') reply.header('retry-after', options.meter.secondsLeft)
+        throw error
+      }
+    })
+    done()
+  })
+  await app.ready()
+  return app
+}
+
+/** All clients of a proxy would count as one. */
+function refuseForwarded({ headers }: FastifyRequest): void {
+  if (headers['x-forwarded-for'] === undefined && headers.forwarded === undefined) return
+  throw new Refusal('not_ready', 'this evaluator does not know its proxy; its operator starts it with --trust-proxy')
+}
+
+type Deals = ReadonlyMap<number, { readonly number: number; readonly secret: Secret }>
+
+class Evaluator {
+  readonly #databaseId: Uint8Array
+  /** by deal, the newest first */
+  readonly #deals: Deals
+  readonly #meter: Meter
+  readonly #authorize: Authorized | undefined
+  readonly #replies = new Map<string, { readonly at: number; readonly reply: Promise<Uint8Array> }>()
+
+  private constructor(databaseId: Uint8Array, deals: Deals, { meter, authorize }: EvaluatorOptions) {
+    this.#databaseId = databaseId
+    this.#deals = deals
+    this.#meter = meter
+    this.#authorize = authorize
+  }
+
+  static async of(options: EvaluatorOptions): Promise<Evaluator> {
+    const shares = [...options.shares].sort((a, b) => b.deal - a.deal)
+    const { SecretHandle } = await loadSecrets()
+    const deals = new Map(
+      shares.map(({ deal, number, secret }) => [deal, { number, secret: new SecretHandle(secret) }]),
+    )
+    const [newest] = shares
+    if (!newest || deals.size < shares.length || shares.some(each => each.evaluationKey !== newest.evaluationKey)) {
+      throw new BuildError('--share: expected shares of one key, each of another deal, got others')
+    }
+    return new Evaluator(databaseIdOf(fromHex(newest.evaluationKey)), deals, options)
+  }
+
+  /** Throws a Refusal. */
+  async answer(body: unknown, ip: string): Promise<Uint8Array> {
+    const request = decoded(body, decodeRequest)
+    if (!equalBytes(request.databaseId, this.#databaseId)) {
+      throw new Refusal('wrong_database', 'expected a request for the list evaluated here, got one for another')
+    }
+    if (this.#authorize === undefined || request.token.length === 0) return await this.#multiplied(request, ip)
+    // The token may be spent by now, and its reply lost.
+    this.#forget()
+    const name = createHash('sha256')
+      .update(body as Uint8Array)
+      .digest('base64')
+    const kept = this.#replies.get(name)
+    if (kept) return await kept.reply
+    const reply = this.#multiplied(request, ip)
+    this.#replies.set(name, { at: performance.now(), reply })
+    reply.catch(() => this.#replies.delete(name))
+    return await reply
+  }
+
+  async #multiplied({ databaseId, deal, elements, token }: EvaluateRequest, ip: string): Promise<Uint8Array> {
+    const [[newest = 0] = []] = this.#deals
+    const share = this.#deals.get(deal || newest)
+    if (!share) {
+      throw new Refusal('epoch_unknown', 'expected a deal that this evaluator has, got another', undefined, {})
+    }
+    const count = elements.length / ELEMENT_BYTES
+    const name = this.#authorize && (await this.#authorize(token, count))
+    if (this.#authorize && name === undefined) {
+      throw new Refusal('unauthorized', 'expected a token that may evaluate, got none or another')
+    }
+    const network = name === undefined ? networkOf(ip) : `authorized ${name}`
+    await this.#meter.take(name === undefined ? clientOf(ip) : `authorized ${name}`, network, count)
+    try {
+      return encodeReply({
+        databaseId,
+        number: share.number,
+        deal: deal || newest,
+        elements: share.secret.multiply(elements),
+      })
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'element') throw error
+      throw new Refusal('bad_request', 'expected canonical elements other than the identity, got others')
+    }
+  }
+
+  #forget(): void {
+    const oldest = performance.now() - KEPT_MILLISECONDS
+    for (const [name, { at }] of this.#replies) {
+      if (at > oldest && this.#replies.size <= MOST_KEPT) return
+      this.#replies.delete(name)
+    }
+  }
+}

@@ -1,0 +1,171 @@
+// The owner's key file, and the share of each evaluator. A file is written once, for its owner alone, and never overwritten.
+
+import { randomBytes } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fromHex, MAX_RECORD_BYTES, toHex } from '@keyhush/protocol'
+import { BuildError, writeWhole } from '@keyhush/server/beside'
+import { MOST_EVALUATORS } from '../wire/messages.js'
+import { loadSecrets } from './module.js'
+
+/** Longest value of a list: what a record holds, less its fingerprint and what sealing adds. */
+export const MOST_VALUE_BYTES = MAX_RECORD_BYTES - 64
+
+const OWNER = 'keyhush confidential owner key v1'
+const SHARE = 'keyhush confidential share v1'
+
+/** What an owner has chosen for its list. */
+export interface Choices {
+  /** of the longest value */
+  readonly valueBytes: number
+  readonly evaluators: number
+  /** how many of them suffice */
+  readonly atLeast: number
+}
+
+export interface OwnerKey extends Choices {
+  readonly evaluationKey: string
+  readonly secret: Uint8Array
+  /** how often shares were dealt */
+  readonly deal: number
+}
+
+export interface Share extends Pick<OwnerKey, 'evaluationKey' | 'deal'> {
+  readonly number: number
+  readonly secret: Uint8Array
+}
+
+/** Throws BuildError for choices that no list can have. */
+export function checkChoices({ valueBytes, evaluators, atLeast }: Choices): void {
+  const whole = (name: string, value: number, least: number, most: number) => {
+    if (Number.isInteger(value) && value >= least && value <= most) return
+    throw new BuildError(`--${name}: expected a whole number from ${least} to ${most}, got ${value}`)
+  }
+  whole('value-bytes', valueBytes, 0, MOST_VALUE_BYTES)
+  whole('evaluators', evaluators, 1, MOST_EVALUATORS)
+  whole('at-least', atLeast, 1, evaluators)
+}
+
+/** Makes a key, writes it to `file`, and shares of it beside it: `share-1` and so on. Returns the evaluation key. Throws BuildError. */
+export async function createOwnerKey(file: string, choices: Choices): Promise<string> {
+  checkChoices(choices)
+  const secret = (await loadSecrets()).newSecret(randomBytes(64))
+  return await writeKey(file, { ...choices, secret, deal: 1 })
+}
+
+/** Deals shares of the same secret anew. They replace the old ones when all evaluators have them. Returns the files' names. Throws BuildError. */
+export async function reshare(file: string, choices: Partial<Omit<Choices, 'valueBytes'>> = {}): Promise<string[]> {
+  const key = await readOwnerKey(file)
+  const { evaluators = key.evaluators, atLeast = Math.min(key.atLeast, evaluators) } = choices
+  const next = { ...key, evaluators, atLeast, deal: key.deal + 1 }
+  checkChoices(next)
+  // The shares first: a deal that the file knows has its shares.
+  const names = await dealTo(file, next)
+  await writeWhole(file, Buffer.from(textOf(next)), 0o600)
+  return names
+}
+
+/** Makes the owner's key file of enough shares of one deal, and deals new ones. Returns the evaluation key. Throws BuildError. */
+export async function recoverOwnerKey(file: string, shares: readonly string[], choices: Choices): Promise<string> {
+  checkChoices(choices)
+  const read = await Promise.all(shares.map(readShare))
+  const [first] = read
+  const isOneDeal = read.every(
+    ({ deal, evaluationKey }) => deal === first?.deal && evaluationKey === first.evaluationKey,
+  )
+  if (first === undefined || !isOneDeal || new Set(read.map(({ number }) => number)).size < read.length) {
+    throw new BuildError(
+      'expected different shares of one key and one deal, got others; see the line "deal" in each file',
+    )
+  }
+  const { recover, SecretHandle } = await loadSecrets()
+  const secret = recover(
+    Uint8Array.from(read, ({ number }) => number),
+    Buffer.concat(read.map(each => each.secret)),
+  )
+  if (toHex(new SecretHandle(secret).publicKey()) !== first.evaluationKey) {
+    throw new BuildError('expected shares that make this evaluation key, got too few of them; name more')
+  }
+  return await writeKey(file, { ...choices, secret, deal: first.deal + 1 })
+}
+
+async function writeKey(file: string, key: Omit<OwnerKey, 'evaluationKey'>): Promise<string> {
+  const { SecretHandle } = await loadSecrets()
+  const evaluationKey = toHex(new SecretHandle(key.secret).publicKey())
+  const whole = { ...key, evaluationKey }
+  await write(file, textOf(whole))
+  await dealTo(file, whole)
+  return evaluationKey
+}
+
+async function dealTo(file: string, { evaluationKey, secret, evaluators, atLeast, deal }: OwnerKey): Promise<string[]> {
+  const shares = (await loadSecrets()).deal(secret, evaluators, randomBytes(64 * (atLeast - 1)))
+  const names = Array.from({ length: evaluators }, (_, i) => {
+    return join(dirname(file), deal === 1 ? `share-${i + 1}` : `share-${i + 1}-deal-${deal}`)
+  })
+  for (const [i, name] of names.entries()) {
+    const share = {
+      evaluation: evaluationKey,
+      number: i + 1,
+      deal,
+      secret: toHex(shares.subarray(32 * i, 32 * i + 32)),
+    }
+    await write(name, lines(SHARE, share))
+  }
+  return names
+}
+
+/** Throws BuildError whose message quotes nothing of the file. */
+export async function readOwnerKey(file: string): Promise<OwnerKey> {
+  const read = await fieldsOf(file, OWNER, 'an owner key, as `keyhush-confidential keygen` makes one')
+  return {
+    ...{ evaluationKey: read.hex('evaluation'), secret: fromHex(read.hex('secret')), deal: read.number('deal') },
+    ...{
+      valueBytes: read.number('value-bytes'),
+      evaluators: read.number('evaluators'),
+      atLeast: read.number('at-least'),
+    },
+  }
+}
+
+/** Throws BuildError, also for an owner's key, which must not be at an evaluator. */
+export async function readShare(file: string): Promise<Share> {
+  const read = await fieldsOf(file, SHARE, 'a share of an evaluator. An owner key must not be at an evaluator')
+  return {
+    ...{ evaluationKey: read.hex('evaluation'), secret: fromHex(read.hex('secret')) },
+    ...{ number: read.number('number'), deal: read.number('deal') },
+  }
+}
+
+function textOf({ evaluationKey, secret, valueBytes, evaluators, atLeast, deal }: OwnerKey): string {
+  const numbers = { 'value-bytes': valueBytes, evaluators, 'at-least': atLeast, deal }
+  return lines(OWNER, { evaluation: evaluationKey, ...numbers, secret: toHex(secret) })
+}
+
+function lines(header: string, fields: Readonly<Record<string, string | number>>): string {
+  return [header, ...Object.entries(fields).map(([name, value]) => `${name} ${value}`), ''].join('\n')
+}
+
+async function write(file: string, text: string): Promise<void> {
+  await writeFile(file, text, { flag: 'wx', mode: 0o600 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error
+    throw new BuildError('it exists already, and a key is never overwritten; choose another name', file)
+  })
+}
+
+async function fieldsOf(file: string, header: string, expected: string) {
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new BuildError(`expected ${expected}, got no file that can be read (${error.code})`, file)
+  })
+  const [first, ...rest] = text.trim().split(/\r?\n/)
+  const fields = new Map(rest.map(line => line.split(' ', 2) as [string, string]))
+  const field = (name: string, form: RegExp): string => {
+    const value = first === header ? fields.get(name) : undefined
+    if (value !== undefined && form.test(value)) return value
+    throw new BuildError(`expected ${expected}, got another file, or a damaged one`, file)
+  }
+  return {
+    hex: (name: string) => field(name, /^[0-9a-f]{64}$/),
+    number: (name: string) => Number(field(name, /^\d{1,9}$/)),
+  }
+}

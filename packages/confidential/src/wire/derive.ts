@@ -1,0 +1,63 @@
+// What is derived from a key and its evaluation (docs/protocol/confidential.md, Keys and values).
+
+import { equalBytes, FINGERPRINT_BYTES, toHex } from '@keyhush/protocol'
+import { blake3 } from '@noble/hashes/blake3.js'
+
+const FRESH_BYTES = 8
+const LENGTH_BYTES = 2
+const SALT_BYTES = 12
+
+/** How much longer a sealed value is than the longest value. */
+export const SEALED_BYTES = SALT_BYTES + FRESH_BYTES + LENGTH_BYTES
+
+const derived = (what: string, bytes: Uint8Array, dkLen = 32) =>
+  blake3(bytes, { context: new TextEncoder().encode(`keyhush 2026-12 confidential ${what} v1`), dkLen })
+
+/** What is evaluated for a key: 32 bytes, whatever its length. */
+export const inputOf = (key: Uint8Array): Uint8Array => derived('input', key)
+
+/** The key in the list, of an evaluation of 64 bytes: 64 hexadecimal characters as bytes. */
+export const listKeyOf = (evaluated: Uint8Array): Uint8Array =>
+  new TextEncoder().encode(toHex(derived('key', evaluated)))
+
+/** The name that the database id is derived from: it names the evaluation key, so that no list under another key passes for this one. */
+export const databaseNameOf = (evaluationKey: Uint8Array): string => `confidential-${toHex(evaluationKey)}`
+
+/** The database id: 16 bytes. */
+export function databaseIdOf(evaluationKey: Uint8Array): Uint8Array {
+  const context = new TextEncoder().encode('keyhush 2026-11 database id v1')
+  return blake3(new TextEncoder().encode(databaseNameOf(evaluationKey)), { context }).slice(0, FINGERPRINT_BYTES)
+}
+
+/** `bytes` random bytes for one call, which do not repeat with the random source alone: they depend on all inputs too. */
+export const hedged = (random: Uint8Array, inputs: Uint8Array, bytes: number): Uint8Array => {
+  const both = new Uint8Array(random.length + inputs.length)
+  both.set(random)
+  both.set(inputs, random.length)
+  const secret = derived('blinds', both, bytes)
+  both.fill(0)
+  return secret
+}
+
+/**
+ * The value in a sealed one. Undefined: it was not sealed under this evaluation. Its salt is computed again, so that nobody bends a value
+ * without the evaluation.
+ */
+export function opened(evaluated: Uint8Array, sealed: Uint8Array): Uint8Array<ArrayBuffer> | undefined {
+  if (sealed.length < SEALED_BYTES) return undefined
+  const key = derived('value', evaluated)
+  try {
+    const [salt, text] = [sealed.subarray(0, SALT_BYTES), sealed.slice(SALT_BYTES)]
+    const mask = blake3(salt, { key, dkLen: text.length })
+    for (let i = 0; i < text.length; i++) text[i]! ^= mask[i]!
+    const salted = new Uint8Array(4 + text.length)
+    salted.set(new TextEncoder().encode('salt'))
+    salted.set(text, 4)
+    const isRight = equalBytes(blake3(salted, { key }).subarray(0, SALT_BYTES), salt)
+    const length = text[FRESH_BYTES]! | (text[FRESH_BYTES + 1]! << 8)
+    const start = FRESH_BYTES + LENGTH_BYTES
+    return isRight && start + length <= text.length ? new Uint8Array(text.subarray(start, start + length)) : undefined
+  } finally {
+    key.fill(0)
+  }
+}

@@ -1,0 +1,266 @@
+// Lookups in a confidential database, from the owner's list to the value: real servers, real evaluators, and those that lie.
+
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type KeyhushMap, open } from '@keyhush/client'
+import { type ConfidentialOptions, confidential } from '@keyhush/confidential'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type OwnedOptions, own } from './support/owned.js'
+
+const LIST = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`key ${i}`, `value ${i}`]))
+const LONG = 'k'.repeat(4000)
+type Owned = Awaited<ReturnType<typeof own>>
+
+const closing: { close(): Promise<unknown> }[] = []
+afterAll(async () => {
+  for (const each of closing.reverse()) await each.close()
+})
+
+async function owned(options?: OwnedOptions): Promise<Owned> {
+  const one = await own({ ...LIST, [LONG]: 'long' }, options)
+  closing.push(one)
+  return one
+}
+
+interface Seen {
+  readonly url: string
+  readonly length: number
+  readonly body: string
+}
+
+/** A map, and what it sends. `answer` may give a reply in the place of an evaluator's. */
+async function mapOf(
+  { servers, publisherKey, evaluationKey, evaluators }: Owned,
+  options: Partial<ConfidentialOptions> = {},
+  answer?: (url: string, body: Uint8Array, ask: () => Promise<Response>) => Promise<Response>,
+) {
+  const seen: Seen[] = []
+  const fetched = async (url: string, init: RequestInit): Promise<Response> => {
+    const body = init.body as Uint8Array | undefined
+    if (body) seen.push({ url, length: body.length, body: Buffer.from(body).toString('hex') })
+    const ask = () => fetch(url, init)
+    return answer && url.endsWith('/v1/evaluate') ? await answer(url, body!, ask) : await ask()
+  }
+  const inner = await open({ servers, publisherKey, mode: 'instant', fetch: fetched })
+  const map = confidential(inner, { evaluationKey, evaluators, fetch: fetched, ...options })
+  closing.push(map)
+  return { map, inner, seen }
+}
+
+const failure = async (work: Promise<unknown>) =>
+  await work.then(
+    value => expect.fail(`expected an error, got ${value}`),
+    (error: Error & { code: string }) => error,
+  )
+
+describe('with two evaluators', () => {
+  let world: Owned
+  let map: KeyhushMap
+  let inner: KeyhushMap
+  let seen: Seen[]
+  beforeAll(async () => {
+    world = await owned()
+    ;({ map, inner, seen } = await mapOf(world))
+  })
+
+  test('each form of a lookup gives what the owner has', async () => {
+    expect(await map.getText('key 7')).toBe('value 7')
+    expect(await map.get('nobody')).toBeUndefined()
+    expect(await map.has('key 39')).toBe(true)
+    expect(await map.has('key 40')).toBe(false)
+    expect(await map.getManyText(['key 1', 'nobody', 'key 1', LONG], { padTo: 8 })).toEqual([
+      ...['value 1', undefined, 'value 1', 'long'],
+    ])
+    expect(await map.hasMany(['key 3', 'no'])).toEqual([true, false])
+    expect(await map.getMany([])).toEqual([])
+    expect(new TextDecoder().decode(await map.get(Buffer.from('key 2')))).toBe('value 2')
+    expect([map.size, map.epoch, map.mode]).toEqual([inner.size, 1, 'instant'])
+  })
+
+  test('present, absent, repeated and long keys make requests alike', async () => {
+    const shapes: string[] = []
+    for (const key of ['key 5', 'key 5', 'nobody', LONG, 'key']) {
+      seen.length = 0
+      await map.get(key)
+      shapes.push(JSON.stringify(seen.map(({ url, length }) => [url, length]).sort()))
+      const evaluations = seen.filter(({ url }) => url.endsWith('/v1/evaluate'))
+      // Both evaluators get the same; the lookups come after both.
+      expect(new Set(evaluations.map(({ body }) => body)).size).toBe(1)
+      expect(seen.slice(0, 2)).toEqual(evaluations)
+      expect(seen.map(({ body }) => body).join()).not.toContain(Buffer.from(key).toString('hex'))
+    }
+    expect(new Set(shapes).size).toBe(1)
+  })
+
+  test('padding hides how many keys there are', async () => {
+    const lengths = async (keys: string[]) => {
+      seen.length = 0
+      await map.getMany(keys, { padTo: 4 })
+      return seen.map(({ length }) => length).sort()
+    }
+    expect(await lengths(['key 1'])).toEqual(await lengths(['key 1', 'a', 'key 3', 'b']))
+  })
+
+  test('no key and no value is in what servers have', async () => {
+    const blind = await readFile(world.at('blind.csv'), 'latin1')
+    const files = await readdir(world.at('dataset'), { recursive: true, withFileTypes: true })
+    const stored = files.filter(each => each.isFile()).map(({ parentPath, name }) => readFile(join(parentPath, name)))
+    const dataset = Buffer.concat(await Promise.all(stored))
+    expect(dataset.length).toBeGreaterThan(41 * (22 + 32))
+    for (const text of ['key 7', 'value 7', LONG]) {
+      expect(blind).not.toContain(text)
+      expect(dataset.includes(text)).toBe(false)
+    }
+    // The lines are in the order of the pseudorandom keys, and values have one length.
+    const lines = blind.trim().split('\n').slice(1)
+    expect(lines).toEqual([...lines].sort())
+    expect(new Set(lines.map(line => line.length)).size).toBe(1)
+  })
+
+  test('what has no meaning here is refused with its reason', async () => {
+    await expect(map.at(0)).rejects.toMatchObject({ code: 'usage', message: /its records are sealed/ })
+    await expect(map.watch('key 1', () => {})).rejects.toMatchObject({ code: 'usage' })
+  })
+
+  test('changes are followed: edits, adds and deletes', async () => {
+    await world.publish([
+      { op: 'edit', key: 'key 8', value: 'another' },
+      { op: 'delete', key: 'key 9' },
+      { op: 'add', key: 'key new', value: 'new' },
+    ])
+    await map.sync()
+    expect(await map.getManyText(['key 8', 'key 9', 'key new', 'key 10'])).toEqual([
+      ...['another', undefined, 'new', 'value 10'],
+    ])
+  })
+
+  test('wrong options are refused', () => {
+    const { evaluationKey, evaluators } = world
+    const options = { evaluationKey, evaluators }
+    const refused = (more: object) => () => confidential(inner, { ...options, ...more })
+    expect(refused({ evaluationKey: 'c2' })).toThrow(/evaluationKey: expected 64/)
+    expect(refused({ evaluationKey: '00'.repeat(32) })).toThrow(/an element of the group/)
+    expect(refused({ evaluators: [] })).toThrow(/^evaluators: expected/)
+    expect(refused({ evaluators: [evaluators[0], evaluators[0]] })).toThrow(/evaluators: .* twice/)
+    expect(refused({ evaluators: ['http://a.example'] })).toThrow(/evaluators: expected https/)
+    expect(refused({ atLeast: 3 })).toThrow(/atLeast/)
+    expect(refused({ evaluatorz: 1 })).toThrow(/there is no option/)
+  })
+})
+
+describe('an evaluator that lies', () => {
+  let world: Owned
+  beforeAll(async () => {
+    world = await owned()
+  })
+
+  const changed =
+    (change: (reply: Uint8Array) => void) => async (url: string, _body: Uint8Array, ask: () => Promise<Response>) => {
+      const response = await ask()
+      if (url.startsWith(world.evaluators[1]!)) {
+        const bytes = new Uint8Array(await response.arrayBuffer())
+        change(bytes)
+        return new Response(bytes, { headers: { 'content-length': `${bytes.length}` } })
+      }
+      return response
+    }
+
+  test.each<[string, string, (reply: Uint8Array) => void]>([
+    [
+      'with its elements in another order',
+      'tampered',
+      reply => reply.set([...reply.slice(64, 96), ...reply.slice(32, 64)], 32),
+    ],
+    ['with one element for both', 'tampered', reply => reply.set(reply.slice(32, 64), 64)],
+    ['with another share number', 'tampered', reply => reply.set([3], 8)],
+    ["with the other's share number", 'protocol', reply => reply.set([1], 8)],
+    ['with bytes that are no element', 'protocol', reply => reply.fill(0xff, 32, 64)],
+    ['with the identity', 'protocol', reply => reply.fill(0, 32, 64)],
+    ['for another database', 'protocol', reply => reply.set([1, 2, 3], 16)],
+    ['with unused bytes', 'protocol', reply => reply.set([1], 9)],
+  ])('%s: %s, no lookup follows, and the map answers afterwards', async (_, code, change) => {
+    let lies = true
+    const { map, seen } = await mapOf(world, {}, async (url, body, ask) =>
+      lies ? await changed(change)(url, body, ask) : await ask(),
+    )
+    for (const key of ['key 1', 'nobody']) {
+      seen.length = 0
+      const error = await failure(map.get(key))
+      expect(error.code).toBe(code)
+      expect(seen.every(({ url }) => url.endsWith('/v1/evaluate'))).toBe(true)
+      if (code === 'tampered') expect(seen).toHaveLength(2) // nothing is repeated
+    }
+    lies = false
+    expect(await map.getText('key 1')).toBe('value 1')
+  })
+})
+
+test('any two of three evaluators suffice: one that is away or lies is done without', async () => {
+  const world = await owned({ evaluators: 3, atLeast: 2 })
+  const bad: Record<string, () => Promise<Response>> = {}
+  const { map } = await mapOf(world, { atLeast: 2 }, async (url, _body, ask) => {
+    const how = bad[new URL(url).origin]
+    return how ? await how() : await ask()
+  })
+  expect(await map.getText('key 1')).toBe('value 1')
+  for (const evaluator of world.evaluators) {
+    bad[evaluator] = () => Promise.reject(new TypeError('away'))
+    expect(await map.getText('key 2')).toBe('value 2')
+    bad[evaluator] = async () => new Response(new Uint8Array(96), { headers: { 'content-length': '96' } })
+    expect(await map.getText('key 3')).toBe('value 3')
+    delete bad[evaluator]
+  }
+})
+
+test('a list under another key is no list where keys are absent: it is refused before anything is sent', async () => {
+  const world = await owned({ name: 'another' })
+  const { map, seen } = await mapOf(world)
+  const error = await failure(map.has('key 1'))
+  expect(error).toMatchObject({ code: 'unsupported', reason: 'offer' })
+  expect(seen).toEqual([])
+})
+
+test('shares are replaced without a lookup lost, and mixed ones suffice while evaluators have both', async () => {
+  const world = await owned()
+  await world.reshare()
+  const first = await world.evaluate(['share-1-deal-2', 'share-1'])
+  const { map, seen } = await mapOf({ ...world, evaluators: [first, world.evaluators[1]!] })
+  expect(await map.getText('key 4')).toBe('value 4')
+  expect(seen.filter(({ url }) => url.endsWith('/v1/evaluate'))).toHaveLength(4) // of the newest; then both of the older
+  const both = await Promise.all([1, 2].map(async i => await world.evaluate([`share-${i}-deal-2`])))
+  const { map: next, seen: once } = await mapOf({ ...world, evaluators: both })
+  expect(await next.getText('key 4')).toBe('value 4')
+  expect(once.filter(({ url }) => url.endsWith('/v1/evaluate'))).toHaveLength(2)
+  // Shares of two deals alone do not add up.
+  const { map: mixed } = await mapOf({ ...world, evaluators: [both[0]!, world.evaluators[1]!] })
+  expect(await failure(mixed.get('key 4'))).toMatchObject({ code: 'version', retryable: true })
+})
+
+describe('aborting', () => {
+  let world: Owned
+  beforeAll(async () => {
+    world = await owned()
+  })
+
+  test('before the first request nothing is sent; after it, evaluation and lookup run to their end', async () => {
+    const sent: string[] = []
+    const aborting = new AbortController()
+    const { map, seen } = await mapOf(world, {}, async (url, _body, ask) => {
+      sent.push(url)
+      aborting.abort()
+      return await ask()
+    })
+    const off = new AbortController()
+    off.abort()
+    await expect(map.get('key 1', { signal: off.signal })).rejects.toThrow()
+    expect(sent).toEqual([])
+    await expect(map.get('key 1', { signal: aborting.signal })).rejects.toThrow()
+    await expect.poll(() => seen.filter(({ url }) => url.endsWith('/v1/instant')).length).toBeGreaterThanOrEqual(4)
+  })
+
+  test('a call that waits too long says for whom', async () => {
+    const { map } = await mapOf(world, { timeoutMs: 50 }, () => new Promise(() => {}))
+    const error = await failure(map.get('key 1'))
+    expect(error).toMatchObject({ code: 'timeout', retryable: true, servers: [...world.evaluators].sort() })
+  })
+})

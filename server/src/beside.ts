@@ -1,0 +1,20 @@
+// @keyhush/server/beside: for packages that bring a server or a command of their own: the frame of a server with its bounds, the readers
+// of lists, files that are whole after a crash. Operators do not need it.
+
+export { clientOf, networkOf } from './base/address.js'
+export { BuildError, OperatorError } from './base/errors.js'
+export { Refusal } from './base/refusal.js'
+export { VERSION } from './base/version.js'
+export { writeWhole } from './base/whole-file.js'
+export { addressOf } from './commands/listening.js'
+export { closeWhenAsked } from './commands/stopping.js'
+export { readDelimited } from './dataset/ingest/delimited.js'
+export { readJsonLines } from './dataset/ingest/jsonl.js'
+export { readLines } from './dataset/ingest/lines.js'
+export { decodeValue, VALUE_ENCODINGS, type ValueEncoding } from './dataset/ingest/values.js'
+export { decoded, sendBytes } from './http/binary.js'
+export { frame, surround } from './http/frame.js'
+export { takeBodies } from './http/limits/bodies.js'
+export { healthRoutes, Readiness } from './http/readiness.js'
+export { readableByAll } from './publisher/files.js'
+export { lockFile } from './storage/lock.js'
