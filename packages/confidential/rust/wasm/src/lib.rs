@@ -10,7 +10,7 @@ use curve25519_dalek::scalar::Scalar;
 use js_sys::{Error as JsError, Reflect};
 use voprf::{BlindedElement, OprfServer, Ristretto255};
 use wasm_bindgen::prelude::*;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 use zeroizing_alloc::ZeroAlloc;
 
 type Outcome<T> = Result<T, JsValue>;
@@ -87,11 +87,11 @@ impl SecretHandle {
     /// `length`: the value is longer than that, or `fresh` has another length.
     pub fn entry(&self, key: &[u8], value: Option<Vec<u8>>, fresh: &[u8], value_bytes: usize) -> Outcome<Vec<u8>> {
         let input = blake3::derive_key(INPUT, key);
-        let mut evaluated = self.secret.evaluate(&input).map_err(|_| thrown("element", "expected another key"))?;
+        let output = self.secret.evaluate(&input).map_err(|_| thrown("element", "expected another key"))?;
+        let evaluated = Zeroizing::new(<[u8; 64]>::from(output));
         let mut entry = Vec::with_capacity(KEY_CHARACTERS + SALT_BYTES + FRESH_BYTES + 2 + value_bytes);
-        entry.extend_from_slice(blake3::Hash::from(blake3::derive_key(KEY, &evaluated)).to_hex().as_bytes());
-        let secret = Zeroizing::new(blake3::derive_key(VALUE, &evaluated));
-        evaluated.as_mut_slice().zeroize();
+        entry.extend_from_slice(blake3::Hash::from(blake3::derive_key(KEY, &*evaluated)).to_hex().as_bytes());
+        let secret = Zeroizing::new(blake3::derive_key(VALUE, &*evaluated));
         if let Some(value) = value.map(Zeroizing::new) {
             let Ok(length) = u16::try_from(value.len()) else {
                 return Err(thrown("length", "expected a shorter value"));
