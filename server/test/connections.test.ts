@@ -12,6 +12,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { NEEDS_LINUX, NEEDS_POSIX } from '../../tests/support/needs.js'
 import { slice } from '../dist/base/pace.js'
 import { Connections, mostConnections } from '../dist/http/limits/connections.js'
+import { Turns } from '../dist/http/limits/turns.js'
 import { builtDirectory, logged, pseudoRandom, queryAt, running, small, temporaryDirectory } from './helpers.js'
 import { deaf } from './sockets.js'
 import { command, serving } from './spawned.js'
@@ -224,4 +225,36 @@ test('requests on a connection without an address are answered, and log no error
   const [status, bytes] = await ask('/v1/answer', queryAt(dataset.manifest, 0, 2))
   expect([status, bytes > HEADER_BYTES]).toEqual([200, true])
   expect(lines).toEqual([])
+})
+
+test('what a request begins goes on before the next begins, and networks take turns', async () => {
+  const usual = slice.milliseconds
+  slice.milliseconds = 0 // nothing begins at once
+  onTestFinished(() => void Object.assign(slice, { milliseconds: usual }))
+  const turns = new Turns()
+  const seen: string[] = []
+  const ended: Promise<void>[] = []
+  const begin = (network: string, n: number) =>
+    ended.push(
+      new Promise(resolve =>
+        turns.take(network, () => {
+          seen.push(`${network}${n} begins`)
+          void Promise.resolve().then(() => {
+            seen.push(`${network}${n} goes on`)
+            resolve()
+          })
+        }),
+      ),
+    )
+  for (const [network, n] of [
+    ['a', 1],
+    ['a', 2],
+    ['a', 3],
+    ['b', 1],
+  ] as const)
+    begin(network, n)
+  slice.milliseconds = usual // a slice has time for all
+  await Promise.all(ended)
+  const order = ['a1', 'b1', 'a2', 'a3']
+  expect(seen).toEqual(order.flatMap(each => [`${each} begins`, `${each} goes on`]))
 })

@@ -6,7 +6,14 @@ import { setImmediate as nextTask } from 'node:timers/promises'
 export const slice = { milliseconds: 5 }
 
 export class Pace {
-  #until = performance.now() + slice.milliseconds
+  readonly #most: number
+  #until = 0
+
+  /** `most`: milliseconds of a slice, if they are fewer than others' */
+  constructor(most = Number.POSITIVE_INFINITY) {
+    this.#most = most
+    this.begin()
+  }
 
   /** Whether the slice has lasted long enough. */
   get isOver(): boolean {
@@ -15,7 +22,7 @@ export class Pace {
 
   /** A slice begins, whatever became of the one before. */
   begin(): void {
-    this.#until = performance.now() + slice.milliseconds
+    this.#until = performance.now() + Math.min(this.#most, slice.milliseconds)
   }
 
   /** Gives the event loop back if it is time. */
