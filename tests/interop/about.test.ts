@@ -12,6 +12,7 @@ const files = {
   wire: readVectors<object>('wire'),
   'one-server': readVectors<object>('one-server'),
   log: readVectors<object>('log'),
+  confidential: readVectors<object>('confidential'),
   pointproofs: JSON.parse(readFileSync(pointproofs, 'utf8')) as object,
 }
 

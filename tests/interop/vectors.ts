@@ -1,5 +1,5 @@
 // The shared test vectors, typed by the files themselves; docs/protocol.md, Test vectors, says what they mean. Bytes are lower-case hex.
-// rust-core/core/tests/vectors.rs makes core.json and updates.json, wire.test.ts makes wire.json.
+// rust-core/core/tests/vectors.rs makes core.json and updates.json, wire.test.ts wire.json, packages/confidential's confidential.json.
 
 import { readFileSync } from 'node:fs'
 import { blake3 } from '@noble/hashes/blake3.js'
