@@ -21,6 +21,7 @@ import {
   loadDataset,
   MemoryStorage,
   PublisherRecord,
+  type PublishOptions,
   publish,
   UpdatableDatabase,
 } from '@keyhush/server'
@@ -61,8 +62,9 @@ export async function own(entries: Readonly<Record<string, string>>, options: Ow
     headroom: 64,
   })
   const publisher = await createKeyFile(at('publisher.key'))
-  const record = new PublisherRecord()
-  await record.addManifest({ databaseId: built.databaseId, epoch: 1, hash: built.manifestHash })
+  /** Read anew by each publisher, as after a kill. */
+  const recorded = async () => await PublisherRecord.open(at('publisher.key.record'))
+  await (await recorded()).addManifest({ databaseId: built.databaseId, epoch: 1, hash: built.manifestHash })
   const dataset = await loadDataset(at('dataset'))
   const databases: UpdatableDatabase[] = []
   const apps: FastifyInstance[] = []
@@ -80,7 +82,7 @@ export async function own(entries: Readonly<Record<string, string>>, options: Ow
     servers.push(await listen(await createServer({ datasets, blobs: false })))
   }
   dataset.close()
-  await publish({ servers, key: publisher, record })
+  await publish({ servers, key: publisher, record: await recorded() })
 
   /** On a port of its own, with shares of these files. */
   const evaluate = async (
@@ -95,18 +97,24 @@ export async function own(entries: Readonly<Record<string, string>>, options: Ow
   const evaluators: string[] = []
   for (let i = 1; i <= count; i++) evaluators.push(await evaluate([`share-${i}`]))
   let batches = 0
+  const transformed = async (operations: readonly Operation[]): Promise<string> => {
+    const [from, to] = [at(`changes-${++batches}.jsonl`), at(`batch-${batches}.jsonl`)]
+    await writeFile(from, operations.map(each => `${JSON.stringify(each)}\n`).join(''))
+    await transform({ from, to, key })
+    return to
+  }
+  const send = async (operations: Uint8Array, more: Partial<PublishOptions> = {}) =>
+    await publish({ servers, key: publisher, record: await recorded(), operations, encoding: 'base64', ...more })
   return {
     ...{ at, key, evaluationKey, servers, evaluators, evaluate, databases },
     publisherKey: toHex(publisher.publicKey),
     reshare: async () => await reshare(key),
+    ...{ transformed, send },
     /** Transforms changes, and publishes them as the next epoch. Returns the file of the batch. */
     async publish(operations: readonly Operation[]): Promise<string> {
-      const [from, to] = [at(`changes-${++batches}.jsonl`), at(`batch-${batches}.jsonl`)]
-      await writeFile(from, operations.map(each => `${JSON.stringify(each)}\n`).join(''))
-      await transform({ from, to, key })
-      const batch = { operations: await readFile(to), encoding: 'base64', again: true } as const
-      await publish({ servers, key: publisher, record, ...batch })
-      return to
+      const file = await transformed(operations)
+      await send(await readFile(file), { again: true })
+      return file
     },
     async close(): Promise<void> {
       await Promise.all(apps.map(app => app.close()))
