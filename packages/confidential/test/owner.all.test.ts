@@ -1,7 +1,7 @@
 // What an owner does: keys and shares, lists and batches. The crate and @noble/curves agree.
 
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createOwnerKey, readShare, recoverOwnerKey, reshare, transform } from '@keyhush/confidential/server'
 import { toHex } from '@keyhush/protocol'
@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { temporaryFolder } from '../../../tests/support/servers.js'
 import { readOwnerKey } from '../src/server/files.js'
 import { loadSecrets, type Secrets } from '../src/server/module.js'
+import { lineBefore } from '../src/server/transform.js'
 import { databaseIdOf, inputOf, listKeyOf, opened, SEALED_BYTES } from '../src/wire/derive.js'
 import { evaluated, RFC_9497 } from './support/rfc9497.js'
 
@@ -148,13 +149,26 @@ describe('key files', () => {
     expect(names.map(name => name.slice(at.length + 1))).toEqual([1, 2, 3].map(i => `share-${i}-deal-2`))
     const [old, next] = [await readShare(join(at, 'share-1')), await readShare(names[0]!)]
     expect([old.deal, next.deal, toHex(old.secret) === toHex(next.secret)]).toEqual([1, 2, false])
-    const choices = { valueBytes: 16, evaluators: 2, atLeast: 2 }
     const again = join(at, 'again', 'owner.key')
     await mkdir(join(at, 'again'))
-    await expect(recoverOwnerKey(again, [join(at, 'share-1'), names[1]!], choices)).rejects.toThrow(/one deal/)
-    await expect(recoverOwnerKey(again, [join(at, 'share-1')], choices)).rejects.toThrow(/too few/)
-    expect(await recoverOwnerKey(again, [join(at, 'share-1'), join(at, 'share-3')], choices)).toBe(key)
-    expect((await readOwnerKey(again)).deal).toBe(2)
+    await expect(recoverOwnerKey(again, [join(at, 'share-1'), names[1]!])).rejects.toThrow(/one deal/)
+    await expect(recoverOwnerKey(again, [join(at, 'share-1')])).rejects.toThrow(/expected 2 shares .*, got 1/)
+    expect(await recoverOwnerKey(again, [join(at, 'share-1'), join(at, 'share-3')])).toBe(key)
+    expect(await readOwnerKey(again)).toMatchObject({ deal: 2, valueBytes: 16, evaluators: 3, atLeast: 2 })
+  })
+
+  test('a key is written with all of its shares, or not at all', async () => {
+    const { at, file } = await newKey()
+    const other = join(at, 'other')
+    await mkdir(other)
+    await writeFile(join(other, 'share-2-deal-2'), '')
+    const shares = [join(at, 'share-1'), join(at, 'share-2')]
+    await expect(recoverOwnerKey(join(other, 'owner.key'), shares)).rejects.toThrow(/share-2-deal-2: it exists/)
+    expect(await readdir(other)).toEqual(['share-2-deal-2'])
+    await writeFile(join(at, 'share-2-deal-2'), '')
+    await expect(reshare(file)).rejects.toThrow(/share-2-deal-2: it exists/)
+    expect((await readdir(at)).filter(name => name.includes('deal'))).toEqual(['share-2-deal-2'])
+    expect((await readOwnerKey(file)).deal).toBe(1)
   })
 
   test.each([
@@ -205,11 +219,40 @@ describe('transform', () => {
     expect(lines.filter(({ op }) => op !== 'edit').map(({ op }) => op)).toEqual(['delete', 'add'])
   })
 
+  test('makes a batch of what differs from the list before, and says which line a line comes from', async () => {
+    const { at, file: key } = await newKey()
+    const since = await written(at, 'old.csv', 'key,value\nsame,1\nedited,1\ngone,1\n')
+    const [from, to] = [await written(at, 'new.csv', 'key,value\nedited,2\nnew,1\nsame,1\n'), join(at, 'batch.jsonl')]
+    expect(await transform({ from, since, to, key })).toEqual({ entries: 3, what: 'batch' })
+    const lines = (await readFile(to, 'utf8')).trim().split('\n')
+    const origins = { edit: 2, add: 3, delete: undefined }
+    for (const [i, line] of lines.entries()) {
+      const { op, value } = JSON.parse(line) as { op: keyof typeof origins; value?: string }
+      expect([await lineBefore(i + 1, { from, since, key }), value === undefined]).toEqual([
+        origins[op],
+        op === 'delete',
+      ])
+    }
+    expect(new Set(lines.map(line => JSON.parse(line).op)).size).toBe(3)
+    await expect(lineBefore(4, { from, since, key })).rejects.toThrow(/a line from 1 to 3, got 4/)
+    const none = join(at, 'none.jsonl')
+    expect(await transform({ from, since: from, to: none, key })).toEqual({ entries: 0, what: 'batch' })
+    await expect(stat(none)).rejects.toThrow(/ENOENT/)
+  })
+
+  test('a set of keys is a list without values', async () => {
+    const { at, file: key } = await newKey({ valueBytes: 0 })
+    const to = join(at, 'blind.csv')
+    expect(await transform({ from: await written(at, 'set.txt', 'a\n\nb\n'), to, key })).toMatchObject({ entries: 2 })
+    expect((await readFile(to, 'utf8')).trim().split('\n')).toHaveLength(3)
+  })
+
   test.each([
     ['list.csv', 'key,value\na,12345678901234567\n', /list\.csv:2: expected a value of .* 16 bytes, got 17/],
     ['list.csv', 'key,value\n,1\n', /list\.csv:2: expected a key/],
     ['list.csv', 'key,value\n', /expected entries, got none/],
-    ['list.txt', 'a\n', /expected a name in csv, tsv or jsonl/],
+    ['list.csv', 'key,value\na,1\nb,1\na,2\n', /list\.csv:4: the same key as on line 2/],
+    ['list.bin', 'a\n', /expected a name in csv, tsv, txt or jsonl/],
     ['list.jsonl', '{"key":"a"}\n', /list\.jsonl:1: .*"value"/],
     ['batch.jsonl', '{"op":"add","key":"a"}\n', /batch\.jsonl:1: expected \{"op"/],
     ['batch.jsonl', '{"op":"delete","key":"a","value":"1"}\n', /batch\.jsonl:1: expected/],

@@ -17,7 +17,7 @@ import { dev } from './dev.js'
 import { type Authorized, createEvaluator } from './evaluator.js'
 import { type Choices, createOwnerKey, readShare, recoverOwnerKey, reshare } from './files.js'
 import { Meter } from './meter.js'
-import { transform } from './transform.js'
+import { lineBefore, transform } from './transform.js'
 
 /** A network, a /24 or a /48, has this many clients' limit: one party may have all of it. */
 const CLIENTS_OF_NETWORK = 8
@@ -49,24 +49,44 @@ program
     say(await createOwnerKey(out, { valueBytes, evaluators, atLeast }))
   })
 
+interface TransformArguments {
+  readonly key: string
+  readonly out: string
+  readonly since?: string
+  readonly valueEncoding: ValueEncoding
+}
+const sinceOption = () => new Option('--since <file>', 'the list before: what differs becomes a batch of changes')
+
 program
   .command('transform <file>')
-  .description('make a list (csv, tsv, jsonl) or a batch of changes (jsonl with op) confidential')
+  .description('make a list (csv, tsv, txt, jsonl) or a batch of changes (jsonl with op) confidential')
   .addOption(keyOption())
   .addOption(encodingOption())
+  .addOption(sinceOption())
   .requiredOption('--out <file>', 'a new file; publish this one, since another run makes another')
-  .action(
-    async (from: string, { key, out, valueEncoding }: { key: string; out: string; valueEncoding: ValueEncoding }) => {
-      await warnOf(key)
-      const onProgress = (entries: number) => {
-        if (process.stderr.isTTY) process.stderr.write(`\r${entries} entries`)
-      }
-      const { entries, what } = await transform({ from, to: out, key, valueEncoding, onProgress })
-      if (process.stderr.isTTY) process.stderr.write('\r')
-      const next = what === 'list' ? 'build it with --value-encoding base64' : 'publish it with --value-encoding base64'
-      process.stderr.write(`keyhush-confidential: ${what} of ${entries} entries; ${next}\n`)
-    },
-  )
+  .action(async (from: string, { key, out, since, valueEncoding }: TransformArguments) => {
+    await warnOf(key)
+    const onProgress = (entries: number) => {
+      if (process.stderr.isTTY) process.stderr.write(`\r${entries} entries`)
+    }
+    const { entries, what } = await transform({ from, since, to: out, key, valueEncoding, onProgress })
+    if (process.stderr.isTTY) process.stderr.write('\r')
+    const next = `${what} of ${entries} entries; ${what === 'list' ? 'build' : 'publish'} it with --value-encoding base64`
+    process.stderr.write(`keyhush-confidential: ${entries === 0 ? 'no changes, and no file' : next}\n`)
+  })
+
+program
+  .command('line')
+  .description('say which line of a file became this line of what transform made of it, when a server refuses that')
+  .argument('<number>', 'of the line that was refused', count)
+  .argument('<file>', 'what transform had')
+  .addOption(keyOption())
+  .addOption(encodingOption())
+  .addOption(sinceOption())
+  .action(async (number: number, from: string, { key, since, valueEncoding }: Omit<TransformArguments, 'out'>) => {
+    const line = await lineBefore(number, { from, since, key, valueEncoding })
+    process.stdout.write(`${line === undefined ? `a key of ${since} that ${from} lacks` : `${from}:${line}`}\n`)
+  })
 
 program
   .command('reshare')
@@ -81,15 +101,12 @@ program
 program
   .command('recover <shares...>')
   .description("make a lost owner's key of enough shares, and deal new ones")
-  .addOption(counted('--value-bytes <n>', 'longest value of the list, as before').makeOptionMandatory())
-  .addOption(counted('--evaluators <n>', 'how many evaluators there are').default(2))
-  .addOption(counted('--at-least <n>', 'how many of them suffice (default: all)'))
+  .addOption(counted('--evaluators <n>', 'how many evaluators there are (default: as before)'))
+  .addOption(counted('--at-least <n>', 'how many of them suffice (default: as before)'))
   .requiredOption('--out <file>', 'the key file to make; shares are written beside it')
-  .action(
-    async (shares: string[], { out, valueBytes, evaluators, atLeast = evaluators }: Choices & { out: string }) => {
-      say(await recoverOwnerKey(out, shares, { valueBytes, evaluators, atLeast }))
-    },
-  )
+  .action(async (shares: string[], { out, ...choices }: Partial<Choices> & { out: string }) => {
+    say(await recoverOwnerKey(out, shares, choices))
+  })
 
 interface ServeArguments {
   readonly share: readonly string[]

@@ -1,7 +1,7 @@
 // The owner's key file, and the share of each evaluator. A file is written once, for its owner alone, and never overwritten.
 
 import { randomBytes } from 'node:crypto'
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile, unlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fromHex, MAX_RECORD_BYTES, toHex } from '@keyhush/protocol'
 import { BuildError, writeWhole } from '@keyhush/server/beside'
@@ -30,9 +30,9 @@ export interface OwnerKey extends Choices {
   readonly deal: number
 }
 
-export interface Share extends Pick<OwnerKey, 'evaluationKey' | 'deal'> {
+/** It has the owner's choices, so that enough shares recover the key file. */
+export interface Share extends OwnerKey {
   readonly number: number
-  readonly secret: Uint8Array
 }
 
 /** Throws BuildError for choices that no list can have. */
@@ -59,15 +59,19 @@ export async function reshare(file: string, choices: Partial<Omit<Choices, 'valu
   const { evaluators = key.evaluators, atLeast = Math.min(key.atLeast, evaluators) } = choices
   const next = { ...key, evaluators, atLeast, deal: key.deal + 1 }
   checkChoices(next)
+  const shares = await sharesOf(file, next)
   // The shares first: a deal that the file knows has its shares.
-  const names = await dealTo(file, next)
+  await writeAll(shares)
   await writeWhole(file, Buffer.from(textOf(next)), 0o600)
-  return names
+  return [...shares.keys()]
 }
 
 /** Makes the owner's key file of enough shares of one deal, and deals new ones. Returns the evaluation key. Throws BuildError. */
-export async function recoverOwnerKey(file: string, shares: readonly string[], choices: Choices): Promise<string> {
-  checkChoices(choices)
+export async function recoverOwnerKey(
+  file: string,
+  shares: readonly string[],
+  choices: Partial<Omit<Choices, 'valueBytes'>> = {},
+): Promise<string> {
   const read = await Promise.all(shares.map(readShare))
   const [first] = read
   const isOneDeal = read.every(
@@ -84,66 +88,74 @@ export async function recoverOwnerKey(file: string, shares: readonly string[], c
     Buffer.concat(read.map(each => each.secret)),
   )
   if (toHex(new SecretHandle(secret).publicKey()) !== first.evaluationKey) {
-    throw new BuildError('expected shares that make this evaluation key, got too few of them; name more')
+    throw new BuildError(`expected ${first.atLeast} shares of this evaluation key, got ${read.length}; name more`)
   }
-  return await writeKey(file, { ...choices, secret, deal: first.deal + 1 })
+  const { evaluators = first.evaluators, atLeast = Math.min(first.atLeast, evaluators) } = choices
+  const key = { valueBytes: first.valueBytes, evaluators, atLeast, secret, deal: first.deal + 1 }
+  checkChoices(key)
+  return await writeKey(file, key)
 }
 
 async function writeKey(file: string, key: Omit<OwnerKey, 'evaluationKey'>): Promise<string> {
   const { SecretHandle } = await loadSecrets()
   const evaluationKey = toHex(new SecretHandle(key.secret).publicKey())
   const whole = { ...key, evaluationKey }
-  await write(file, textOf(whole))
-  await dealTo(file, whole)
+  await writeAll(new Map([...(await sharesOf(file, whole)), [file, textOf(whole)]]))
   return evaluationKey
 }
 
-async function dealTo(file: string, { evaluationKey, secret, evaluators, atLeast, deal }: OwnerKey): Promise<string[]> {
+/** The files of a new deal, and their texts. */
+async function sharesOf(file: string, key: OwnerKey): Promise<Map<string, string>> {
+  const { secret, evaluators, atLeast, deal } = key
   const shares = (await loadSecrets()).deal(secret, evaluators, randomBytes(64 * (atLeast - 1)))
-  const names = Array.from({ length: evaluators }, (_, i) => {
-    return join(dirname(file), deal === 1 ? `share-${i + 1}` : `share-${i + 1}-deal-${deal}`)
-  })
-  for (const [i, name] of names.entries()) {
-    const share = {
-      evaluation: evaluationKey,
-      number: i + 1,
-      deal,
-      secret: toHex(shares.subarray(32 * i, 32 * i + 32)),
-    }
-    await write(name, lines(SHARE, share))
-  }
-  return names
+  const suffix = deal === 1 ? '' : `-deal-${deal}`
+  return new Map(
+    Array.from({ length: evaluators }, (_, i) => [
+      join(dirname(file), `share-${i + 1}${suffix}`),
+      lines(SHARE, { number: i + 1, ...fieldsToWrite({ ...key, secret: shares.subarray(32 * i, 32 * i + 32) }) }),
+    ]),
+  )
 }
 
 /** Throws BuildError whose message quotes nothing of the file. */
 export async function readOwnerKey(file: string): Promise<OwnerKey> {
-  const read = await fieldsOf(file, OWNER, 'an owner key, as `keyhush-confidential keygen` makes one')
-  return {
-    ...{ evaluationKey: read.hex('evaluation'), secret: fromHex(read.hex('secret')), deal: read.number('deal') },
-    ...{
-      valueBytes: read.number('value-bytes'),
-      evaluators: read.number('evaluators'),
-      atLeast: read.number('at-least'),
-    },
-  }
+  return keyIn(await fieldsOf(file, OWNER, 'an owner key, as `keyhush-confidential keygen` makes one'))
 }
 
 /** Throws BuildError, also for an owner's key, which must not be at an evaluator. */
 export async function readShare(file: string): Promise<Share> {
   const read = await fieldsOf(file, SHARE, 'a share of an evaluator. An owner key must not be at an evaluator')
-  return {
-    ...{ evaluationKey: read.hex('evaluation'), secret: fromHex(read.hex('secret')) },
-    ...{ number: read.number('number'), deal: read.number('deal') },
-  }
+  return { ...keyIn(read), number: read.number('number') }
 }
 
-function textOf({ evaluationKey, secret, valueBytes, evaluators, atLeast, deal }: OwnerKey): string {
-  const numbers = { 'value-bytes': valueBytes, evaluators, 'at-least': atLeast, deal }
-  return lines(OWNER, { evaluation: evaluationKey, ...numbers, secret: toHex(secret) })
-}
+const keyIn = ({ hex, number }: Fields): OwnerKey => ({
+  ...{ evaluationKey: hex('evaluation'), secret: fromHex(hex('secret')), deal: number('deal') },
+  ...{ valueBytes: number('value-bytes'), evaluators: number('evaluators'), atLeast: number('at-least') },
+})
+
+const fieldsToWrite = ({ evaluationKey, secret, valueBytes, evaluators, atLeast, deal }: OwnerKey) => ({
+  ...{ evaluation: evaluationKey, 'value-bytes': valueBytes, evaluators, 'at-least': atLeast, deal },
+  secret: toHex(secret),
+})
+
+const textOf = (key: OwnerKey): string => lines(OWNER, fieldsToWrite(key))
 
 function lines(header: string, fields: Readonly<Record<string, string | number>>): string {
   return [header, ...Object.entries(fields).map(([name, value]) => `${name} ${value}`), ''].join('\n')
+}
+
+/** All files or none: a key without its shares, or shares of two deals with one number, would pass for a whole deal. */
+async function writeAll(files: ReadonlyMap<string, string>): Promise<void> {
+  const written: string[] = []
+  try {
+    for (const [file, text] of files) {
+      await write(file, text)
+      written.push(file)
+    }
+  } catch (error) {
+    await Promise.all(written.map(file => unlink(file)))
+    throw error
+  }
 }
 
 async function write(file: string, text: string): Promise<void> {
@@ -152,6 +164,8 @@ async function write(file: string, text: string): Promise<void> {
     throw new BuildError('it exists already, and a key is never overwritten; choose another name', file)
   })
 }
+
+type Fields = Awaited<ReturnType<typeof fieldsOf>>
 
 async function fieldsOf(file: string, header: string, expected: string) {
   const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {

@@ -13,6 +13,7 @@ import { MAX_KEY_BYTES } from '@keyhush/protocol'
 import {
   BuildError,
   decodeValue,
+  keysOf,
   readDelimited,
   readJsonLines,
   readLines,
@@ -22,9 +23,11 @@ import { readOwnerKey } from './files.js'
 import { loadSecrets, type Secret } from './module.js'
 
 export interface TransformOptions {
-  /** csv, tsv or jsonl, by its extension. JSON lines with `op` are a batch of changes. */
+  /** csv, tsv, txt or jsonl, by its extension. JSON lines with `op` are a batch of changes. */
   readonly from: string
-  /** a new file: csv for a list, jsonl for a batch */
+  /** the list before: what differs in `from` becomes a batch of changes */
+  readonly since?: string | undefined
+  /** a new file: csv for a list, jsonl for a batch. Without changes none is made. */
   readonly to: string
   /** the owner's */
   readonly key: string
@@ -42,21 +45,19 @@ export interface Transformed {
 const KEY_CHARACTERS = 64
 const FRESH_BYTES = 8
 const OPERATIONS = ['add', 'edit', 'delete']
+const NO_VALUE = new Uint8Array()
 
 interface Entry {
   /** in the list: 64 hexadecimal digits */
   readonly key: string
   readonly line: string
+  /** the line that it comes from; undefined: a key that is gone */
+  readonly from: number | undefined
 }
 
 /** Throws BuildError with file and line. `to` is there whole, or not at all. */
 export async function transform(options: TransformOptions): Promise<Transformed> {
-  const { from, to, valueEncoding = 'utf8', onProgress } = options
-  const { secret: bytes, valueBytes } = await readOwnerKey(options.key)
-  const { SecretHandle } = await loadSecrets()
-  const sealing = new Sealing(new SecretHandle(bytes), valueBytes, from)
-  const format = extname(from).slice(1).toLowerCase()
-  const isBatch = format === 'jsonl' && (await isBatchFile(from))
+  const { to } = options
   const out = await open(to, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error
     throw new BuildError(
@@ -65,28 +66,13 @@ export async function transform(options: TransformOptions): Promise<Transformed>
     )
   })
   try {
-    const entries: Entry[] = []
-    const add = (entry: Entry) => {
-      if (entries.push(entry) % 1000 === 0) onProgress?.(entries.length)
-    }
-    if (isBatch) await readBatch(from, valueEncoding, sealing, add)
+    const { entries, what } = await entriesOf(options)
+    if (entries.length === 0) await unlink(to)
     else {
-      const records = {
-        add: (key: Uint8Array, value: Uint8Array, line: number) => {
-          const sealed = sealing.entry(key, value, line)
-          add({ key: sealed.key, line: `${sealed.key},${sealed.value}` })
-        },
-      }
-      if (format === 'csv' || format === 'tsv') {
-        await readDelimited(from, format === 'csv' ? ',' : '\t', valueEncoding, records)
-      } else if (format === 'jsonl') await readJsonLines(from, valueEncoding, records)
-      else throw new BuildError('expected a name in csv, tsv or jsonl, got another; rename the file', from)
-      if (entries.length === 0) throw new BuildError('expected entries, got none; name another file', from)
+      await out.writeFile(`${what === 'batch' ? '' : 'key,value\n'}${entries.map(({ line }) => `${line}\n`).join('')}`)
+      await out.sync()
     }
-    entries.sort((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))) // stable: changes of one key keep their order
-    await out.writeFile(`${isBatch ? '' : 'key,value\n'}${entries.map(({ line }) => `${line}\n`).join('')}`)
-    await out.sync()
-    return { entries: entries.length, what: isBatch ? 'batch' : 'list' }
+    return { entries: entries.length, what }
   } catch (error) {
     await unlink(to)
     throw error
@@ -94,6 +80,76 @@ export async function transform(options: TransformOptions): Promise<Transformed>
     await out.close()
   }
 }
+
+/** The line of `from` that became line `line` of the batch that `transform` made of it. Throws BuildError. */
+export async function lineBefore(line: number, options: Omit<TransformOptions, 'to'>): Promise<number | undefined> {
+  const { entries } = await entriesOf(options)
+  const entry = entries[line - 1]
+  if (entry) return entry.from
+  throw new BuildError(`expected a line from 1 to ${entries.length}, got ${line}`, options.from)
+}
+
+async function entriesOf(
+  options: Omit<TransformOptions, 'to'>,
+): Promise<Omit<Transformed, 'entries'> & { entries: Entry[] }> {
+  const { from, since, valueEncoding = 'utf8', onProgress } = options
+  const { secret: bytes, valueBytes } = await readOwnerKey(options.key)
+  const { SecretHandle } = await loadSecrets()
+  const sealing = new Sealing(new SecretHandle(bytes), valueBytes, from)
+  const entries: Entry[] = []
+  const add = (entry: Entry) => {
+    if (entries.push(entry) % 1000 === 0) onProgress?.(entries.length)
+  }
+  const isBatch = since === undefined && extname(from).toLowerCase() === '.jsonl' && (await isBatchFile(from))
+  if (isBatch) await readBatch(from, valueEncoding, sealing, add)
+  else if (since === undefined) {
+    await readList(from, valueEncoding, (key, value, line) => {
+      const sealed = sealing.entry(key, value, line)
+      add({ key: sealed.key, line: `${sealed.key},${sealed.value}`, from: line })
+    })
+  } else {
+    const before = new Map<string, Buffer>()
+    await readList(since, valueEncoding, (key, value) => before.set(textOf(key), Buffer.from(value)))
+    await readList(from, valueEncoding, (key, value, line) => {
+      const old = before.get(textOf(key))
+      before.delete(textOf(key))
+      if (!old?.equals(value)) add(sealing.change(old ? 'edit' : 'add', key, value, line))
+    })
+    for (const key of before.keys()) add(sealing.change('delete', Buffer.from(key), undefined, undefined))
+  }
+  entries.sort((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))) // stable: changes of one key keep their order
+  return { entries, what: isBatch || since !== undefined ? 'batch' : 'list' }
+}
+
+/** Calls `add` for each entry of a list. Throws BuildError. */
+async function readList(
+  file: string,
+  encoding: ValueEncoding,
+  add: (key: Uint8Array, value: Uint8Array, line: number) => void,
+): Promise<void> {
+  const lines = new Map<string, number>()
+  const records = {
+    add: (key: Uint8Array, value: Uint8Array, line: number) => {
+      const twin = lines.get(textOf(key))
+      if (twin !== undefined) throw new BuildError(`the same key as on line ${twin}; delete one of them`, file, line)
+      lines.set(textOf(key), line)
+      add(key, value, line)
+    },
+  }
+  const format = extname(file).toLowerCase()
+  if (format === '.csv' || format === '.tsv') {
+    await readDelimited(file, format === '.csv' ? ',' : '\t', encoding, records)
+  } else if (format === '.jsonl') await readJsonLines(file, encoding, records)
+  else if (format === '.txt') {
+    for await (const some of readLines(file)) {
+      for (const [key, line] of keysOf(some, file)) records.add(key, NO_VALUE, line)
+    }
+  } else throw new BuildError('expected a name in csv, tsv, txt or jsonl, got another; rename the file', file)
+  if (lines.size === 0) throw new BuildError('expected entries, got none; name another file', file)
+}
+
+/** Keys are UTF-8. */
+const textOf = (key: Uint8Array): string => Buffer.from(key.buffer, key.byteOffset, key.length).toString()
 
 /** Makes entries of the list with an owner's key. */
 class Sealing {
@@ -111,19 +167,29 @@ class Sealing {
   entry(
     key: Uint8Array,
     value: Uint8Array | undefined,
-    line: number,
+    line: number | undefined,
   ): { readonly key: string; readonly value: string } {
-    const refuse = (what: string, most: number, got: number) => {
-      throw new BuildError(`expected a ${what} of 1 to ${most} bytes, got ${got}`, this.#file, line)
+    const refuse = (what: string, got: number) => {
+      throw new BuildError(`expected a ${what} bytes, got ${got}`, this.#file, line)
     }
-    if (key.length === 0 || key.length > MAX_KEY_BYTES) refuse('key', MAX_KEY_BYTES, key.length)
-    if (value && value.length > this.#valueBytes) refuse('value', this.#valueBytes, value.length)
+    if (key.length === 0 || key.length > MAX_KEY_BYTES) refuse(`key of 1 to ${MAX_KEY_BYTES}`, key.length)
+    if (value && value.length > this.#valueBytes) refuse(`value of at most ${this.#valueBytes}`, value.length)
     const entry = Buffer.from(
       this.#secret.entry(key, value, randomFillSync(new Uint8Array(FRESH_BYTES)), this.#valueBytes),
     )
     return {
       key: entry.toString('latin1', 0, KEY_CHARACTERS),
       value: entry.toString('base64', KEY_CHARACTERS),
+    }
+  }
+
+  /** A line of a batch. Throws BuildError. */
+  change(op: string, key: Uint8Array, value: Uint8Array | undefined, line: number | undefined): Entry {
+    const sealed = this.entry(key, value, line)
+    return {
+      key: sealed.key,
+      line: JSON.stringify({ op, key: sealed.key, ...(value && { value: sealed.value }) }),
+      from: line,
     }
   }
 }
@@ -155,9 +221,7 @@ async function readBatch(
       }
       const decoded = hasValue ? decodeValue(Buffer.from(value), encoding) : undefined
       if (typeof decoded === 'string') return refuse(decoded)
-      const sealed = sealing.entry(Buffer.from(key as string), decoded, line)
-      const change = { op, key: sealed.key, ...(hasValue && { value: sealed.value }) }
-      add({ key: sealed.key, line: JSON.stringify(change) })
+      add(sealing.change(op as string, Buffer.from(key as string), decoded, line))
     }
   }
 }
