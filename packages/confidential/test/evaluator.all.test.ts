@@ -127,6 +127,19 @@ test('what a proxy passes on is refused, unless its operator named the proxy: al
   ])
 })
 
+test('/readyz says when the limit of all clients has refused somebody, until the day ends', async () => {
+  let now = 5 * DAY
+  const app = await started({ meter: await newMeter({ totalDay: 2, now: () => now }) })
+  const problems = async () => (await app.inject('/readyz')).json().problems ?? []
+  expect([(await ask(app, requestOf())).code, await problems()]).toEqual(['ok', []])
+  expect([(await ask(app, requestOf())).code, await problems()]).toEqual([
+    'rate_limited',
+    ['the limit of all clients is used up for today'],
+  ])
+  now += DAY
+  expect(await problems()).toEqual([])
+})
+
 describe('the meter', () => {
   const take = async (meter: Meter, client: string, count = 2, network = client) =>
     await meter.take(client, network, count).then(

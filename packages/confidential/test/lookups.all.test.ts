@@ -264,3 +264,47 @@ describe('aborting', () => {
     expect(error).toMatchObject({ code: 'timeout', retryable: true, servers: [...world.evaluators].sort() })
   })
 })
+
+describe('a wrong call, and a refusal, say what to do', () => {
+  const authorize = () => Uint8Array.of(1)
+  let world: Owned
+  beforeAll(async () => {
+    world = await owned({ authorize: token => (token[0] === 1 ? 'alice' : undefined) })
+  })
+  const refused = async (options: Partial<ConfidentialOptions>) =>
+    await failure((await mapOf(world, options)).map.get('key 1'))
+
+  test('a token is missing or spent: apps see it by `refusal`', async () => {
+    const { map } = await mapOf(world, { authorize })
+    expect(await map.has('key 1')).toBe(true)
+    const error = await refused({})
+    expect(error).toMatchObject({ code: 'protocol', refusal: 'unauthorized' })
+    expect(error.message).toMatch(/expected a token that this evaluator accepts/)
+  })
+
+  test('a server has no evaluator', async () => {
+    const error = await refused({ authorize, evaluators: world.servers })
+    expect(error).toMatchObject({ code: 'protocol', refusal: 'not_found' })
+    expect(error.message).toMatch(/expected an evaluator, got nothing at \/v1\/evaluate/)
+  })
+
+  test('an evaluator has another key', async () => {
+    const other = await owned()
+    const error = await refused({ authorize, evaluators: [world.evaluators[0]!, other.evaluators[1]!] })
+    expect(error).toMatchObject({ code: 'protocol', refusal: 'wrong_database' })
+    expect(error.message).toMatch(/of this evaluation key/)
+  })
+
+  test('fewer evaluators than the owner demands', async () => {
+    const error = await refused({ authorize, evaluators: world.evaluators.slice(1) })
+    expect(error).toMatchObject({ code: 'tampered' })
+    expect(error.message).toMatch(/name all evaluators/)
+  })
+
+  test('a promise of a map', () => {
+    const promise = open({ servers: world.servers, publisherKey: world.publisherKey })
+    closing.push({ close: async () => await (await promise).close() })
+    const { evaluationKey, evaluators } = world
+    expect(() => confidential(promise as never, { evaluationKey, evaluators })).toThrow(/await open\(\)/)
+  })
+})

@@ -44,7 +44,11 @@ const DAYS = 30
 /** Longer than a server takes to stop. */
 const STOP_MILLISECONDS = 30_000
 
-export async function dev(data: string, options: DevArguments): Promise<void> {
+/** What is printed for a list of another command. `changing`: options of `publish`. */
+export type DevText = (servers: readonly string[], publisherKey: string, changing: string) => string
+
+/** `withheld`: the servers withhold downloads, and this is printed. */
+export async function dev(data: string, options: DevArguments, withheld?: DevText): Promise<void> {
   const { folder: kept, servers: count, host, allowOrigin, misbehave, logLevel, ...others } = options
   const { ports = Array.from({ length: count ?? 2 }, () => 0), ...choices } = others
   if (count === undefined && ports.length === 1) {
@@ -94,7 +98,8 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
     for (const [i, name] of names.entries()) {
       const from = dataset === undefined ? [] : ['--dataset', dataset]
       const store = [...from, '--store', join(folder, name), '--publisher-key', publisherKey]
-      const server = await startServer(name, [...store, '--allow-origin', ...origins, '--log-level', logLevel])
+      const access = ['--allow-origin', ...origins, ...(withheld ? ['--no-blobs'] : [])]
+      const server = await startServer(name, [...store, ...access, '--log-level', logLevel])
       running.push(server)
       if (differs && servers.length === 0) await checkOptions(manifest, server.url, folder)
       servers.push(server.url)
@@ -117,13 +122,16 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   const { format, valueEncoding } = choices
   const read = [format && ` --format ${format}`, valueEncoding && ` --value-encoding ${valueEncoding}`]
   const list = manifest.keyed ? `--list ${data}${read.map(option => option ?? '').join('')}` : undefined
-  const printed = [
-    paste(urls, isOpen, publisherKey),
-    differs ? goesOn(folder, data) : '',
-    howToChange(data, list, `${changing} --key ${keyFile}`),
-    isOpen ? warning(reached) : '',
-    kept ? '' : notKept(ports),
-  ]
+  const changes = `${changing} --key ${keyFile}`
+  const printed = withheld
+    ? [withheld(urls, publisherKey, changes)]
+    : [
+        paste(urls, isOpen, publisherKey),
+        differs ? goesOn(folder, data) : '',
+        howToChange(data, list, changes),
+        isOpen ? warning(reached) : '',
+        kept ? '' : notKept(ports),
+      ]
   process.stdout.write(printed.join(''))
   takeKeys(proxies, misbehave)
 }

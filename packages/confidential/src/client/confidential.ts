@@ -59,13 +59,16 @@ const NAMES = ['evaluationKey', 'evaluators', 'atLeast', 'normalize', 'authorize
  * value of each key that it can name, and nothing else. Evaluators learn when it asks, and not for which key. `close()` closes `map` too.
  * @throws {UsageError} for wrong options
  * @example
- * const map = confidential(await open({ servers, publisherKey, mode: 'instant' }), { evaluationKey, evaluators: servers })
+ * const map = confidential(await open({ servers, publisherKey }), { evaluationKey, evaluators: servers })
  * if (await map.has(password)) warn()
  */
 export function confidential(map: KeyhushMap, options: ConfidentialOptions): KeyhushMap {
   const such = '{ evaluationKey, evaluators }'
   checkOptions('confidential', options, ['normalize', 'authorize', 'fetch'], ['development'], such)
   checkNames('confidential', options, NAMES)
+  if (typeof map?.getMany !== 'function') {
+    throw new UsageError('confidential: expected the map that open() resolves to, got another value; pass await open()')
+  }
   const lookups = new Lookups(map, options)
   const { bytes, text, json } = READ
   const many =

@@ -84,12 +84,25 @@ async function asked(
         if (outputs) resolve(outputs)
       } catch (error) {
         if (!(error instanceof ServerError)) return reject(error)
-        under.failures.push(error)
+        under.failures.push(explained(error))
       }
       left -= 1
       if (left === 0) under.end(resolve, reject)
     })
   })
+}
+
+/** Says what a refusal means at an evaluator. */
+function explained(error: ServerError): ServerError {
+  const { server, refusal } = error
+  if (!(error instanceof ProtocolError) || server === undefined) return error
+  const what = {
+    unauthorized: 'expected a token that this evaluator accepts, got none, a wrong one or a spent one; see `authorize`',
+    not_found: `expected an evaluator, got nothing at ${EVALUATE_PATH}; check evaluators. Its operator sends that path to \`keyhush-confidential serve\``,
+    wrong_database:
+      'expected an evaluator of this evaluation key, got one of another; check evaluationKey and evaluators',
+  }[refusal as string]
+  return what === undefined ? error : new ProtocolError(server, what, { refusal })
 }
 
 /** All before any request leaves: that one is missing must not show by a request that another evaluator has had. */
@@ -156,8 +169,10 @@ class Replies {
   end(resolve: (found: { readonly lowest: number }) => void, reject: (error: Error) => void): void {
     const { atLeast } = this.#evaluators
     if (this.#sets > 0) {
-      const what = 'expected elements that were multiplied by shares of the evaluation key, got others'
-      reject(new TamperedError(undefined, `${what} from at least one evaluator; warn your user. Asking again is safe`))
+      const what = 'expected elements that were multiplied by enough shares of the evaluation key, got others'
+      const next =
+        'warn your user. Asking again is safe. If it has never worked: name all evaluators, and check atLeast'
+      reject(new TamperedError(undefined, `${what} from at least one evaluator; ${next}`))
     } else if (this.#good.length >= atLeast) {
       resolve({ lowest: Math.min(...this.#good.map(({ deal }) => deal)) })
     } else {

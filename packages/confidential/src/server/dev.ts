@@ -1,20 +1,19 @@
-// `keyhush-confidential dev`: a key of its own, the list transformed, two evaluators in this process, and `keyhush dev` for the servers.
+// `keyhush-confidential dev`: a key of its own, the list transformed, two evaluators in this process, and servers as `keyhush dev` has them.
 
-import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { addressOf, OperatorError, type ValueEncoding } from '@keyhush/server/beside'
+import { addressOf, dev as devServers, type ValueEncoding } from '@keyhush/server/beside'
 import { createEvaluator } from './evaluator.js'
 import { createOwnerKey, readShare } from './files.js'
 import { Meter } from './meter.js'
 import { transform } from './transform.js'
 
+/** What apps import: this file does not. */
+const [CLIENT, CONFIDENTIAL] = ['@keyhush/client/instant', '@keyhush/confidential']
+
 /** Elements a day: enough for whoever tries things out. */
 const LIMIT = 1_000_000
-
-const KEYHUSH = fileURLToPath(new URL('../bin/keyhush.js', import.meta.resolve('@keyhush/server/beside')))
 
 export async function dev(
   file: string,
@@ -37,15 +36,34 @@ export async function dev(
     }),
   )
   const urls = evaluators.map(app => `'${addressOf(app)}'`).join(', ')
-  process.stdout.write(
-    `const confidentially = { evaluationKey: '${evaluationKey}', evaluators: [${urls}] }\n// confidential(await open({ … }), confidentially)\n\n`,
-  )
-  const options = ['--value-encoding', 'base64', '--name', `confidential-${evaluationKey}`]
-  const servers = spawn(process.execPath, [KEYHUSH, 'dev', blind, ...options], { stdio: 'inherit' })
-  // A Ctrl-C of the terminal reaches both; other signals are passed on.
-  process.on('SIGINT', () => {})
-  process.on('SIGTERM', () => servers.kill('SIGTERM'))
-  const code = await new Promise(resolve => servers.once('exit', resolve))
-  await Promise.all(evaluators.map(app => app.close()))
-  if (code !== 0) throw new OperatorError('keyhush dev has ended; the lines above say why')
+  const reading = valueEncoding === 'utf8' ? '' : ` --value-encoding ${valueEncoding}`
+  const text = (servers: readonly string[], publisherKey: string, changing: string) => `\
+Two servers and two evaluators run on this machine until Ctrl-C. Paste into an app:
+
+import { open } from '${CLIENT}'
+import { confidential } from '${CONFIDENTIAL}'
+
+const opened = await open({
+  servers: [${servers.map(url => `'${url}'`).join(', ')}],
+  publisherKey: '${publisherKey}',
+})
+const map = confidential(opened, {
+  evaluationKey: '${evaluationKey}',
+  evaluators: [${urls}],
+})
+
+To change the data, copy ${file}, edit the copy, and run
+
+npx keyhush-confidential transform COPY --since ${file} --key ${key}${reading} --out batch.jsonl
+npx keyhush publish ${changing} --value-encoding base64 batch.jsonl
+
+Nothing is kept: the next run has other keys, other ports and none of your changes.
+`
+  const options = { host: '127.0.0.1', misbehave: {}, logLevel: 'warn', valueEncoding: 'base64' } as const
+  try {
+    await devServers(blind, { ...options, name: `confidential-${evaluationKey}` }, text)
+  } catch (error) {
+    await Promise.all(evaluators.map(app => app.close()))
+    throw error
+  }
 }

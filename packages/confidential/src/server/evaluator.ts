@@ -53,7 +53,9 @@ export interface EvaluatorOptions {
 export async function createEvaluator(options: EvaluatorOptions): Promise<FastifyInstance> {
   const evaluator = await Evaluator.of(options)
   const readiness = new Readiness()
-  const { trustProxy, log, allowOrigins = ['*'] } = options
+  const { trustProxy, log, meter, allowOrigins = ['*'] } = options
+  const usedUp = 'the limit of all clients is used up for today'
+  readiness.watch(usedUp, () => (meter.isUsedUp ? usedUp : undefined))
   const { app, bodies } = frame({ readiness, unsent: undefined, trustProxy, log })
   app.decorate('readiness', readiness)
   await surround(app, { databases: [], allowOrigins, publisherPaths: new Set() })
@@ -66,7 +68,7 @@ export async function createEvaluator(options: EvaluatorOptions): Promise<Fastif
       try {
         return sendBytes(reply, await evaluator.answer(request.body, request.ip))
       } catch (error) {
-        if ((error as { code?: string }).code === 'rate_limited') reply.header('retry-after', options.meter.secondsLeft)
+        if ((error as { code?: string }).code === 'rate_limited') reply.header('retry-after', meter.secondsLeft)
         throw error
       }
     })

@@ -42,6 +42,7 @@ export class Meter {
   readonly #secret = randomBytes(32)
   #day: number
   #left = 0
+  #endedDay = -1
   #clients = new Map<string, number>()
   #networks = new Map<string, number>()
   #reserving: Promise<void> = Promise.resolve()
@@ -76,8 +77,17 @@ export class Meter {
       this.#reserving = this.#reserving.catch(() => {}).then(() => this.#reserve(elements))
       await this.#reserving
     }
-    if (this.#left < elements) throw usedUp('of all clients')
+    if (this.#left < elements) {
+      this.#endedDay = this.#day
+      throw usedUp('of all clients')
+    }
     this.#left -= elements
+  }
+
+  /** Whether the limit of all clients has refused somebody today. */
+  get isUsedUp(): boolean {
+    this.#begin()
+    return this.#endedDay === this.#day
   }
 
   /** Seconds of this day that are left, at least 1. */
