@@ -26,7 +26,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build, buildAll, buildPackaged, buildPage, buildProduct, fetchLarge, importDemo } from './build.mjs'
-import { format, lintPointproofs, lintRust, lintTypeScript, papersFolder } from './lint.mjs'
+import { format, lintConfidential, lintPointproofs, lintRust, lintTypeScript, papersFolder } from './lint.mjs'
 import { prepare } from './machine.mjs'
 import { cachedStep, Failure, main, root, run, step, whenStopped } from './steps.mjs'
 import { test, testAll, testPapers } from './test.mjs'
@@ -175,7 +175,7 @@ async function rehearse(args) {
 async function lint() {
   await buildProduct()
   await buildPackaged()
-  const runs = [...(await Promise.all([lintTypeScript(), lintRust()])), await lintPointproofs()]
+  const runs = [...(await Promise.all([lintTypeScript(), lintRust()])), await lintPointproofs(), await lintConfidential()]
   return runs.every(({ failed }) => failed === 0) ? 0 : 1
 }
 
