@@ -175,7 +175,11 @@ async function rehearse(args) {
 async function lint() {
   await buildProduct()
   await buildPackaged()
-  const runs = [...(await Promise.all([lintTypeScript(), lintRust()])), await lintPointproofs(), await lintConfidential()]
+  const runs = [
+    ...(await Promise.all([lintTypeScript(), lintRust()])),
+    await lintPointproofs(),
+    await lintConfidential(),
+  ]
   return runs.every(({ failed }) => failed === 0) ? 0 : 1
 }
 
