@@ -87,7 +87,7 @@ type Publisher = Awaited<ReturnType<typeof logged>>
 
 /** The auditor in this process, as a witness. It looks when the log has an epoch that it has not checked. */
 async function cosigning(world: World, { key, log, policyFor }: Publisher, files?: string) {
-  const storage = openLmdb(world.store)
+  const storage = await openLmdb(world.store)
   const servers = world.proxies.map(({ url }) => url)
   const audit = await Audit.open({ servers, publisherKey: PUBLISHER.publicKey, storage, folder: world.store })
   if (audit.checked === undefined) await audit.look()
@@ -483,7 +483,7 @@ describe('the checkpoint is on disk before it is signed', () => {
       string,
     ]
     await createKeyFile(keyFile)
-    const storage = openLmdb(store)
+    const storage = await openLmdb(store)
     const { options, leavesTo, request, log, databaseId } = await bench(storage, 8)
     const began = await Cosigner.open(options)
     expect((await began.answer(request(0, leavesTo(3)))).status).toBe(200)
@@ -498,7 +498,7 @@ describe('the checkpoint is on disk before it is signed', () => {
     })
     const [, signal] = (await once(dying, 'close')) as [number | null, string | null]
     expect([signal, printed]).toEqual(['SIGKILL', ''])
-    const again = openLmdb(store)
+    const again = await openLmdb(store)
     onTestFinished(() => again.close())
     const cosigner = await Cosigner.open({ ...options, storage: again })
     const seen = when === 'before' ? 3 : 6

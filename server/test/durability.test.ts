@@ -29,8 +29,8 @@ interface Case {
 async function prepare(dir: string, epochs: number, last?: object): Promise<Case> {
   const content = `key,value\n${Array.from({ length: 2000 }, (_, i) => `key ${i},value ${i}\n`).join('')}`
   const store = join(dir, 'store')
-  await (await createIn(openLmdb(store), await buildInto(dir, { format: 'csv', content }))).close()
-  const updatable = await UpdatableDatabase.open(openLmdb(store))
+  await (await createIn(await openLmdb(store), await buildInto(dir, { format: 'csv', content }))).close()
+  const updatable = await UpdatableDatabase.open(await openLmdb(store))
   const batch = (from: number, deletes: boolean) => {
     const { epoch } = updatable.newest.manifest
     const operations = Array.from({ length: 300 }, (_, i) => {
@@ -45,7 +45,7 @@ async function prepare(dir: string, epochs: number, last?: object): Promise<Case
   await updatable.close()
   const copy = join(dir, 'copy')
   cpSync(store, copy, { recursive: true })
-  const reference = await UpdatableDatabase.open(openLmdb(copy))
+  const reference = await UpdatableDatabase.open(await openLmdb(copy))
   const { manifest: made } = await reference.publish(body)
   await reference.close()
   return { store, body, old, made }
@@ -64,7 +64,7 @@ function preparedOnce(...of: [epochs: number, last?: object]): () => Case {
 
 /** Opens what was left, which checks every digest; says which epoch it holds, and publishes the batch again. */
 async function afterwards({ body, old, made }: Case, store: string): Promise<'old' | 'new'> {
-  const updatable = await UpdatableDatabase.open(openLmdb(store))
+  const updatable = await UpdatableDatabase.open(await openLmdb(store))
   try {
     const found = updatable.newest.manifestHash
     expect([old, made]).toContain(found)

@@ -54,7 +54,7 @@ async function rig() {
     www: (name: string) => readFile(path(join('www', name))),
     /** the database in the publisher's own copy */
     async own(): Promise<UpdatableDatabase> {
-      const copy = await UpdatableDatabase.open(openLmdb(path('own')))
+      const copy = await UpdatableDatabase.open(await openLmdb(path('own')))
       onTestFinished(() => copy.close())
       return copy
     },

@@ -98,6 +98,7 @@ describe('csv and tsv', () => {
     ['a missing column', 'a.csv', 'key\nalpha\n', 1, /header/],
     ['a column twice', 'a.csv', 'key,key\nalpha,1\n', 1, /header/],
     ['commas in a tsv', 'a.tsv', 'key,value\nalpha,1\n', 1, /header.*tab/],
+    ['a compressed file with a quote in it', 'a.csv', Buffer.from('1f8b08002280', 'hex'), 1, /header/],
     ['line ends of CR alone', 'a.csv', 'key,value\ralpha,1\r', 1, /header/],
     ['a line with one field', 'a.csv', 'key,value\nalpha,1\nbeta\n', 3, /two fields/],
     ['a line with three fields', 'a.csv', 'key,value\nalpha,1,2\n', 2, /two fields/],

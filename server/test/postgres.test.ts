@@ -507,6 +507,22 @@ test('a read-only server, such as a standby that is behind, grants nothing', asy
   await expect(confirm()).rejects.toMatchObject({ code: '25006' })
 })
 
+test('a database that ends idle sessions does not end the one that holds the lock', async () => {
+  const url = storeUrl()
+  await queryStore(url, "ALTER ROLE CURRENT_USER SET idle_session_timeout = '100ms'")
+  onTestFinished(async () => void (await queryStore(url, 'ALTER ROLE CURRENT_USER RESET idle_session_timeout')))
+  await opened(url)
+  const lasting = () => queryStore(url, "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' ORDER BY pid")
+  const before = await lasting()
+  expect(before).not.toEqual([])
+  const { config } = placeOf(url)
+  const idle = new pg.Client(config) // younger, and so ended later
+  const ended = new Promise(resolve => idle.on('error', resolve))
+  await idle.connect()
+  expect(await ended).toMatchObject({ code: '57P05' })
+  expect(await lasting()).toEqual(before)
+})
+
 test('defaults of the database and options in the URL do not change the kind of transaction', async () => {
   const options = '-c synchronous_commit=off -c default_transaction_isolation=serializable -c work_mem=5MB'
   const { engine } = await opened(`${storeUrl()}&options=${encodeURIComponent(options)}`)

@@ -125,7 +125,7 @@ test('a server that has lost its disk begins from an export of the publisher’s
   const { publish, own, begun, manifest, path, publicKey } = await rig()
   expect(await publish(undefined, ...begun)).toMatchObject({ code: 0 })
   expect(await publish(edit('x'), ...own)).toMatchObject({ code: 0 })
-  const copy = await opened(openLmdb(path('own')))
+  const copy = await opened(await openLmdb(path('own')))
   const { url } = await listening({ datasets: [{ updatable: copy }] })
   const exporting = ['--server', url, '--publisher-key', toHex(publicKey), '--out', path('exported')]
   expect(await keyhush('export', ...exporting)).toMatchObject({ code: 0, stderr: '' })

@@ -89,7 +89,7 @@ test(
     await mkdir(at)
     const lines = Array.from({ length: 500 }, (_, i) => `key ${i},value ${i}\n`).join('')
     const dataset = await builtDirectory('a.csv', `key,value\n${lines}`)
-    const storage = await createIn(openLmdb(join(dir, 'store')), dataset)
+    const storage = await createIn(await openLmdb(join(dir, 'store')), dataset)
     const updatable = await UpdatableDatabase.open(storage)
     const { manifest } = updatable.newest
     const batch = batchOn(updatable, [{ op: 'edit', key: 'key 3', value: 'new' }])
@@ -134,7 +134,7 @@ test('a store on a full disk is refused with a message', disk, async () => {
   await mkdir(at)
   const module = new URL('../dist/storage/lmdb.js', import.meta.url)
   const begin = `const { openLmdb } = await import(${JSON.stringify(module.href)})
-    try { openLmdb(process.argv[1]) } catch (error) { console.log(error.name, error.message) }`
+    try { await openLmdb(process.argv[1]) } catch (error) { console.log(error.name, error.message) }`
   const script = 'dd if=/dev/zero of="$1/all" bs=64k 2>/dev/null; "$2" --input-type=module -e "$3" "$1/store"'
   const full = new Disk(dir).with('sh', '-c', script, 'sh', at, process.execPath, begin)
   expect(String(execFileSync(...full))).toMatch(/^DatasetError .*is the disk full/)

@@ -1,10 +1,12 @@
 // What every storage must do, for each that there is.
 
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { NEEDS_POSIX } from '../../tests/support/needs.js'
 import { StoredFence } from '../dist/database/stored-fence.js'
@@ -124,7 +126,7 @@ function bound(storage: Storage, method: keyof Storage): unknown {
 describe('LMDB', () => {
   async function closedStore(): Promise<string> {
     const dir = await temporaryDirectory()
-    const storage = openLmdb(dir)
+    const storage = await openLmdb(dir)
     for (let i = 0; i < 20; i++) await put(storage, `key/${i}`, pseudoRandom(10_000, i))
     await storage.close()
     return dir
@@ -137,11 +139,11 @@ describe('LMDB', () => {
     const lengths = [1, 4096, 8191, 8192, whole.length >> 1, whole.length - 4096]
     for (const bytes of [...lengths.map(length => whole.subarray(0, length)), pseudoRandom(20_000)]) {
       writeFileSync(file, bytes)
-      expect(() => openLmdb(dir), `${bytes.length} bytes`).toThrow(DatasetError)
-      expect(() => openLmdb(dir)).toThrow(file)
+      await expect(openLmdb(dir), `${bytes.length} bytes`).rejects.toThrow(DatasetError)
+      await expect(openLmdb(dir)).rejects.toThrow(file)
     }
     writeFileSync(file, whole)
-    await openLmdb(dir).close()
+    await (await openLmdb(dir)).close()
   })
 
   test(
@@ -152,7 +154,7 @@ describe('LMDB', () => {
       const [there, made] = [await temporaryDirectory(), join(await temporaryDirectory(), 'store')]
       chmodSync(there, 0o755)
       for (const dir of [there, made]) {
-        const storage = openLmdb(dir)
+        const storage = await openLmdb(dir)
         await put(storage, 'key', pseudoRandom(10))
         const files = await readdir(dir)
         expect(files.sort()).toEqual(['data.mdb', 'lock', 'lock.mdb'])
@@ -167,7 +169,7 @@ describe('LMDB', () => {
     const dir = await closedStore()
     const module = new URL('../dist/storage/lmdb.js', import.meta.url)
     const held = `const { openLmdb } = await import(${JSON.stringify(module.href)})
-      openLmdb(process.argv[1])
+      await openLmdb(process.argv[1])
       console.log('open')
       setInterval(() => {}, 1000)`
     const other = spawn(process.execPath, ['--input-type=module', '-e', held, dir], {
@@ -175,24 +177,39 @@ describe('LMDB', () => {
     })
     onTestFinished(() => void other.kill('SIGKILL'))
     await once(other.stdout, 'data')
-    expect(() => openLmdb(dir)).toThrow(DatasetError)
-    expect(() => openLmdb(dir)).toThrow(`process ${other.pid} on `)
+    await expect(openLmdb(dir)).rejects.toThrow(DatasetError)
+    await expect(openLmdb(dir)).rejects.toThrow(`process ${other.pid} on `)
     const gone = once(other, 'exit')
     other.kill('SIGKILL')
     await gone
-    const storage = openLmdb(dir)
-    expect(() => openLmdb(dir)).toThrow(`process ${process.pid} on `) // nor twice by one process
+    const storage = await openLmdb(dir)
+    await expect(openLmdb(dir)).rejects.toThrow(`process ${process.pid} on `) // nor twice by one process
     await storage.close()
     await storage.close() // does no harm
-    await openLmdb(dir).close()
+    await (await openLmdb(dir)).close()
+  })
+
+  test('is found in a folder whose name has #, ? and % in it', NEEDS_POSIX, async () => {
+    const dir = join(await temporaryDirectory(), 'C# 100%41?')
+    const [there, packages] = [join(dir, 'node_modules'), fileURLToPath(new URL('../../node_modules', import.meta.url))]
+    await mkdir(there, { recursive: true })
+    for (const name of await readdir(packages))
+      if (name === 'lmdb') await cp(join(packages, name), join(there, name), { recursive: true })
+      else await symlink(join(packages, name), join(there, name))
+    await cp(fileURLToPath(new URL('../dist', import.meta.url)), join(dir, 'dist'), { recursive: true })
+    await writeFile(join(dir, 'package.json'), '{ "type": "module" }')
+    const opens = `import { openLmdb } from './dist/storage/lmdb.js'
+      await (await openLmdb('store')).close()`
+    await promisify(execFile)(process.execPath, ['--input-type=module', '-e', opens], { cwd: dir })
+    expect(await readdir(join(dir, 'store'))).toContain('data.mdb')
   })
 
   test('what a lock file says of its holder is not repeated unless it is a line of text', async () => {
     const dir = await closedStore()
-    const storage = openLmdb(dir)
+    const storage = await openLmdb(dir)
     onTestFinished(() => storage.close())
     writeFileSync(join(dir, 'lock'), '\x1b[2J')
-    expect(() => openLmdb(dir)).toThrow('by another process')
+    await expect(openLmdb(dir)).rejects.toThrow('by another process')
   })
 })
 

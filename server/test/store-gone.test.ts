@@ -14,11 +14,11 @@ const HASH = new Uint8Array(32).fill(7)
 
 async function begin(dir: string): Promise<void> {
   const dataset = await builtDirectory('a.csv', 'key,value\none,1\ntwo,2\n')
-  await (await createIn(openLmdb(dir), dataset)).close()
+  await (await createIn(await openLmdb(dir), dataset)).close()
 }
 
 async function serve(dir: string) {
-  const updatable = await UpdatableDatabase.open(openLmdb(dir))
+  const updatable = await UpdatableDatabase.open(await openLmdb(dir))
   const app = await running({ datasets: [{ updatable, publisherKeys: [PUBLISHER.publicKey] }] })
   let isOpen = true
   const close = async () => {

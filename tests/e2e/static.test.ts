@@ -230,7 +230,7 @@ describe('a host', () => {
     await check(before, 3)
     await before.close()
     await cp(path('own'), path('served'), { recursive: true })
-    const updatable = await UpdatableDatabase.open(openLmdb(path('served')))
+    const updatable = await UpdatableDatabase.open(await openLmdb(path('served')))
     const app = await createServer({ datasets: [{ updatable }] })
     onTestFinished(async () => {
       app.server.closeAllConnections()

@@ -187,7 +187,7 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     const state = `lost-${rollback}`
     const refresh = await used(state)
     await refresh.killed(async store => {
-      const storage = openLmdb(store)
+      const storage = await openLmdb(store)
       const keys = (await listed(storage, 'fence/')).map(([key]) => key)
       expect(keys.length).toBeGreaterThan(0)
       await storage.transact([], transaction => {

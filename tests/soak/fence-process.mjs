@@ -24,7 +24,7 @@ export function hintId(i, count) {
 
 /** Fills it in passes over all ids, so that pages are as full as after random inserts. A share of the entries expires each day. */
 async function fill(dir, count, fresh) {
-  const storage = openLmdb(dir)
+  const storage = await openLmdb(dir)
   // Its own clock, so that the entries are of its days.
   const today = Math.floor(Date.now() / 1000 / DAY_SECONDS)
   const put = async (prefix, entries) =>
@@ -66,7 +66,7 @@ async function fill(dir, count, fresh) {
 
 async function measure(dir, count, fresh) {
   const begun = performance.now()
-  const storage = openLmdb(dir)
+  const storage = await openLmdb(dir)
   let passed = 0
   const elapsed = () => performance.now() / 1000 + passed
   const fence = await StoredFence.open(storage, { entries: Math.ceil(1.25 * count), days: DAYS, elapsed })

@@ -3,7 +3,7 @@
 import { checkInteger, copyOf, equalBytes, viewOf } from './bytes.js'
 import { POINTPROOFS_ENTRIES, UPDATE_ENTRY_HEADER_BYTES, UPDATE_LIST_HEADER_BYTES } from './constants.js'
 import { malformed } from './errors.js'
-import type { Fields, Values } from './fields.js'
+import { type Fields, namesOf, type Values } from './fields.js'
 import { CONSTANT, decodeFirst, exactly, HEADER, type Manifest, POINTPROOFS, withFlag } from './manifest.js'
 
 /** Offsets in the header of an update list. */
@@ -54,7 +54,7 @@ function mostProved({ maxQueries, partitions }: Manifest): number {
 
 /** Throws WireError for what an epoch may not change of the one before it in its generation. */
 function checkNext<F extends Fields>(fields: F, previous: Values<F>, values: Values<F>): void {
-  for (const key in fields) {
+  for (const key of namesOf(fields)) {
     const { name, next } = fields[key]!
     const [before, after]: unknown[] = [previous[key], values[key]]
     if (next === 'same' && typeof before === 'object') {

@@ -39,6 +39,9 @@ export const flag = fieldOf<boolean>('flag')
 export const power = fieldOf<number>('power')
 export const byteString = fieldOf<Uint8Array>('bytes')
 
+/** Not with `in`, which also names what a page adds to Object.prototype. */
+export const namesOf = <F extends Fields>(fields: F) => Object.keys(fields) as (keyof F & string)[]
+
 /** Bytes of a header. */
 export function headerBytes(fields: Fields): number {
   return Object.values(fields).reduce((sum, { bytes }) => sum + bytes, 0)
@@ -52,7 +55,7 @@ function checkRange({ name, bytes, type, min = 0, max = 256 ** bytes - 1 }: Fiel
 export function readFields<F extends Fields>(fields: F, bytes: Uint8Array): Values<F> {
   const values: Record<string, unknown> = {}
   let at = 0
-  for (const key in fields) {
+  for (const key of namesOf(fields)) {
     const field = fields[key]!
     const read = copyOf(bytes, at, at + field.bytes)
     at += field.bytes
@@ -71,7 +74,7 @@ export function readFields<F extends Fields>(fields: F, bytes: Uint8Array): Valu
 export function writeFields<F extends Fields>(fields: F, values: Values<F>): Uint8Array {
   const bytes = new Uint8Array(headerBytes(fields))
   let at = 0
-  for (const key in fields) {
+  for (const key of namesOf(fields)) {
     const field = fields[key]!
     const value: unknown = values[key]
     if (field.type === 'bytes') {
@@ -89,7 +92,8 @@ export function writeFields<F extends Fields>(fields: F, values: Values<F>): Uin
 
 /** Throws WireError for a field of a database without keys that only others have. */
 export function checkKeyless<F extends Fields>(fields: F, values: Values<F>): void {
-  for (const key in fields) if (fields[key]!.keyedOnly) checkZero(fields[key]!.name, values[key], 'without keys')
+  for (const key of namesOf(fields))
+    if (fields[key]!.keyedOnly) checkZero(fields[key]!.name, values[key], 'without keys')
 }
 
 /** Throws WireError for a number or bytes that are not zero; `why` says what calls for it. */

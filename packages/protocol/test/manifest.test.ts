@@ -1,7 +1,7 @@
 // What decodeManifest does besides what tests/interop/vectors/wire.json and decoders.test.ts hold it to, and what encodeManifest refuses.
 
 import { readFile } from 'node:fs/promises'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { checkFollows, decodeManifests } from '../src/chain.js'
 import { type Fields, headerBytes } from '../src/fields.js'
 import { contentHash, decodeManifest, encodeManifest, type Manifest, proofsOf, WireError } from '../src/index.js'
@@ -24,6 +24,15 @@ describe('a manifest', () => {
     const larger = new Uint8Array(3000)
     larger.set(encodeManifest(keyless), 13)
     expect(decodeManifest(larger.subarray(13, 13 + 224 + 1024))).toEqual(keyless)
+  })
+
+  test.each([() => {}, undefined])('is as ever where a page has added %s to all objects', added => {
+    const bytes = encodeManifest(keyless)
+    onTestFinished(() => void Reflect.deleteProperty(Object.prototype, 'added'))
+    Object.assign(Object.prototype, { added })
+    expect(encodeManifest(keyless)).toEqual(bytes)
+    expect(Object.keys(decodeManifest(bytes))).not.toContain('added')
+    checkFollows(keyless, later)
   })
 
   test.each<[string, Partial<Manifest>, RegExp]>([

@@ -118,7 +118,7 @@ export class UpdatableDatabase implements Epochs {
    * Puts a dataset's epoch into an empty storage, whole or not at all. The dataset stays the caller's.
    * @throws {Error} if the storage fails; nothing is in it then
    * @example
-   * await UpdatableDatabase.create(openLmdb('store'), await loadDataset('dataset'))
+   * await UpdatableDatabase.create(await openLmdb('store'), await loadDataset('dataset'))
    */
   static async create(storage: Storage, dataset: Dataset): Promise<void> {
     const { manifest, manifestBytes: bytes, directory, openings: proofs } = dataset
@@ -130,7 +130,7 @@ export class UpdatableDatabase implements Epochs {
    * Opens the database in a storage, which is then this object's to close. Every digest is computed anew from the stored records.
    * @throws {DatasetError} naming the file
    * @example
-   * const updatable = await UpdatableDatabase.open(openLmdb('store'), { history: 100 })
+   * const updatable = await UpdatableDatabase.open(await openLmdb('store'), { history: 100 })
    */
   static async open(storage: Storage, options: UpdatableOptions = {}): Promise<UpdatableDatabase> {
     const core = await loadCore()

@@ -13,7 +13,6 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getSystemErrorName } from 'node:util'
@@ -43,11 +42,11 @@ export function storeExists(dir: string): boolean {
  * @throws {DatasetError} naming the file, if that is not one of ours, or another process has it open
  * @throws {MissingPackageError} if LMDB's binary for this machine is not installed
  * @example
- * const storage = openLmdb('store')
+ * const storage = await openLmdb('store')
  */
-export function openLmdb(dir: string): Storage {
+export async function openLmdb(dir: string): Promise<Storage> {
   const location = join(dir, FILE)
-  const lmdb = loadLmdb()
+  const lmdb = await loadLmdb()
   mkdirSync(dir, { recursive: true, mode: FOLDER_MODE })
   const unlock = lockStore(dir)
   try {
@@ -62,10 +61,13 @@ export function openLmdb(dir: string): Storage {
 
 type Lmdb = typeof import('lmdb')
 
-/** Loaded when a store is opened: package managers may leave its binary out, and all else works without. */
-function loadLmdb(): Lmdb {
+/**
+ * Loaded when a store is opened: package managers may leave its binary out, and all else works without. Imported: what `require` loads
+ * does not find its binary in a folder with #, ? or % in its path.
+ */
+async function loadLmdb(): Promise<Lmdb> {
   try {
-    return createRequire(import.meta.url)('lmdb') as Lmdb
+    return await import('lmdb')
   } catch (error) {
     const expected = `expected the package @lmdb/lmdb-${process.platform}-${process.arch}, which a store in a directory needs`
     const [reason] = (error as Error).message.split('\n', 1)

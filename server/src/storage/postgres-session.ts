@@ -5,9 +5,9 @@ import type { Client } from 'pg'
 
 const PAUSE_MILLISECONDS = 500
 
-/** A host that has vanished is noticed within half a minute, not after two hours. */
-const KEEPALIVE =
-  'SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET statement_timeout = 0'
+/** A host that has vanished is noticed within half a minute, not after two hours. The database does not end what is idle. */
+const LASTING =
+  'SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET statement_timeout = 0; SET idle_session_timeout = 0'
 
 export interface SessionOptions {
   readonly connect: () => Client
@@ -62,7 +62,7 @@ export class Session {
     client.on('notification', ({ payload = '' }) => this.#tell(payload))
     try {
       await client.connect()
-      await client.query(KEEPALIVE)
+      await client.query(LASTING)
       await this.#options.begin(client)
       await client.query(`LISTEN ${this.#options.channel}`)
       if (isBroken) throw new Error('Connection terminated')

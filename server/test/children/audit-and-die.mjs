@@ -20,7 +20,7 @@ async function effect(work) {
 const rename = fs.rename
 fs.rename = (...names) => effect(() => rename(...names))
 syncBuiltinESMExports()
-const storage = openLmdb(folder)
+const storage = await openLmdb(folder)
 const transact = storage.transact.bind(storage)
 storage.transact = (...transaction) => effect(() => transact(...transaction))
 const audit = await Audit.open({ servers: servers.split(','), publisherKey: Buffer.from(key, 'hex'), storage, folder })

@@ -8,7 +8,7 @@ import { readKeyFile } from '../../dist/index.js'
 import { openLmdb } from '../../dist/storage/lmdb.js'
 
 const [folder, databaseId, line, keyFile, request, when] = process.argv.slice(2)
-const storage = openLmdb(folder)
+const storage = await openLmdb(folder)
 const cosigner = await Cosigner.open({
   storage,
   databaseId: Buffer.from(databaseId, 'hex'),

@@ -10,7 +10,7 @@ const [dir, batch, at, fatal = '1'] = process.argv.slice(2)
 const die = () => process.kill(process.pid, 'SIGKILL')
 let transactions = 0
 
-const storage = openLmdb(dir)
+const storage = await openLmdb(dir)
 const living = await UpdatableDatabase.open(storage)
 const transact = storage.transact.bind(storage)
 storage.transact = async (keys, work) => {

@@ -54,7 +54,7 @@ export interface RunningServer {
 
 /** Where a server keeps its database. */
 interface Place {
-  open(): Storage
+  open(): Storage | Promise<Storage>
   /** the process that had it open is gone */
   abandoned(): void
 }
@@ -119,7 +119,7 @@ export class LocalServer implements RunningServer {
 
   static async start(options: LocalOptions): Promise<LocalServer> {
     const server = new LocalServer(options)
-    const storage = server.#place.open()
+    const storage = await server.#place.open()
     await UpdatableDatabase.create(storage, options.foundation.dataset)
     await server.#begin(storage)
     return server
@@ -170,7 +170,7 @@ export class LocalServer implements RunningServer {
   }
 
   async start(): Promise<void> {
-    await this.#begin(this.#place.open())
+    await this.#begin(await this.#place.open())
   }
 
   async meanwhile(chance: Chance, tick: () => Promise<void>): Promise<void> {

@@ -7,7 +7,7 @@ import type { Records } from './table.js'
 /** Longest line or csv record, in bytes. Any legal one is far shorter. */
 export const MAX_LINE_BYTES = 1024 * 1024
 
-export const NOT_UTF8 = 'expected UTF-8, but the line is not UTF-8; convert the file'
+export const NOT_UTF8 = 'expected UTF-8, but the line is not UTF-8; convert the file, or unpack it'
 
 const LF = 0x0a
 
@@ -67,6 +67,7 @@ export class CsvRows {
 
   /** The error for a code of csv-parse. */
   faultOf(code: string): BuildError {
+    if (this.#columns === undefined) return this.#fault(headerFault(this.#delimiter)) // whatever it is: not a table, perhaps
     return this.#fault(REASONS[code] ?? `expected a line of two fields, got another (${code}); RFC 4180 has the format`)
   }
 
