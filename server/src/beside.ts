@@ -3,6 +3,7 @@
 
 export { clientOf, networkOf } from './base/address.js'
 export { BuildError, OperatorError } from './base/errors.js'
+export { parseMembers } from './base/json.js'
 export { Refusal } from './base/refusal.js'
 export { VERSION } from './base/version.js'
 export { writeWhole } from './base/whole-file.js'

@@ -1,7 +1,7 @@
 // What an evaluator answers, and what it refuses. Clients that do not keep to the protocol.
 
 import { randomBytes } from 'node:crypto'
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createEvaluator, createOwnerKey, Meter, type MeterOptions, readShare } from '@keyhush/confidential/server'
 import { ristretto255 } from '@noble/curves/ed25519.js'
@@ -103,6 +103,11 @@ describe('who may ask', () => {
     expect(await ask(app, requestOf({ token: Uint8Array.of(1, 2) }))).toMatchObject({ code: 'rate_limited' })
   })
 
+  test.each([null, false, '', 0, true, {}])('what is no name is refused: %j', async name => {
+    const app = await started({ authorize: (() => name) as never })
+    expect(await ask(app, requestOf({ token: Uint8Array.of(1) }))).toMatchObject({ code: 'unauthorized' })
+  })
+
   test('an account counts as one client, wherever it comes from', async () => {
     const app = await started({ authorize, meter: await newMeter({ perClientDay: 4 }) })
     const token = Uint8Array.of(1, 1)
@@ -186,6 +191,49 @@ describe('the meter', () => {
     now += 2 * DAY
     expect(await take(full, 'x')).toBe(true)
     expect(JSON.parse(await readFile(at('shared'), 'utf8'))).toMatchObject({ day: 101 })
+  })
+
+  test.each([
+    [{ perClientDay: 1 }, /--per-client-day: expected 2 or more/],
+    [{ perNetworkDay: 0 }, /--per-network-day/],
+    [{ totalDay: 1 }, /--total-day/],
+    [{ countIn: join('no', 'such', 'folder') }, /ENOENT/],
+  ])('what would refuse everybody does not start: %o', async (options, said) => {
+    await expect(newMeter(options)).rejects.toThrow(said)
+  })
+
+  test('a count of a later day does not start, and a count that is deleted goes on', async () => {
+    let now = 100 * DAY
+    const options = { countIn: at('ahead'), totalDay: 4, now: () => now }
+    const meter = await newMeter(options)
+    expect([await take(meter, 'a'), await take(meter, 'b')]).toEqual([true, true])
+    await rm(at('ahead'))
+    expect(await take(meter, 'c')).toBe('rate_limited')
+    now += DAY
+    expect([await take(meter, 'a'), await take(meter, 'b')]).toEqual([true, true])
+    now -= 2 * DAY
+    await expect(newMeter(options)).rejects.toThrow(/expected a count of today/)
+    await writeFile(at('ahead'), '{"day":99,"reserved":-1000}')
+    await expect(newMeter(options)).rejects.toThrow(/expected a count/)
+  })
+
+  test('a deleted count does not begin the day anew', async () => {
+    const meter = await newMeter({ countIn: at('deleted'), totalDay: 200 })
+    let used = 0
+    while ((await take(meter, `client ${used}`)) === true && used < 1000) {
+      used += 2
+      await rm(at('deleted'))
+    }
+    expect(used).toBe(200)
+  })
+
+  test('a lock that a full disk has refused is not held for ever', async () => {
+    const meter = await newMeter({ countIn: at('full') })
+    await rm(at('full.lock'), { force: true })
+    await symlink('/dev/null', at('full.lock')) // it can be locked, but not cut
+    expect([await take(meter, 'a'), await take(meter, 'b')]).toEqual(['EINVAL', 'EINVAL'])
+    await rm(at('full.lock'))
+    expect(await take(meter, 'c')).toBe(true)
   })
 
   test('a full table counts new clients as one; what is no count is refused', async () => {

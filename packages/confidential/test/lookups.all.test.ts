@@ -117,6 +117,15 @@ describe('with two evaluators', () => {
     expect(new Set(lines.map(line => line.length)).size).toBe(1)
   })
 
+  test('keys may be wiped as soon as a call has begun', async () => {
+    const [key, other] = [Buffer.from('key 7'), Buffer.from('key 6')]
+    const keys = [other]
+    const found = [map.getText(key), map.getManyText(keys)]
+    keys.length = 0
+    for (const bytes of [key, other]) bytes.fill(0)
+    expect(await Promise.all(found)).toEqual(['value 7', ['value 6']])
+  })
+
   test('what has no meaning here is refused with its reason', async () => {
     await expect(map.at(0)).rejects.toMatchObject({ code: 'usage', message: /its records are sealed/ })
     await expect(map.watch('key 1', () => {})).rejects.toMatchObject({ code: 'usage' })
@@ -212,6 +221,28 @@ test('any two of three evaluators suffice: one that is away or lies is done with
   }
 })
 
+test.each([1, 2, 3])('nor does it matter which share a liar names: %i', async number => {
+  const world = await owned({ evaluators: 3, atLeast: 2 })
+  const [liar] = world.evaluators as [string]
+  let lied = () => {}
+  const hasLied = new Promise<void>(resolve => {
+    lied = resolve
+  })
+  const { map } = await mapOf(world, { atLeast: 2 }, async (url, _body, ask) => {
+    const response = await ask()
+    if (!url.startsWith(liar)) {
+      await hasLied // the lie comes first
+      return response
+    }
+    const bytes = new Uint8Array(await response.arrayBuffer())
+    bytes[8] = number
+    bytes.set(bytes.slice(32, 64), 64)
+    lied()
+    return new Response(bytes, { headers: { 'content-length': `${bytes.length}` } })
+  })
+  expect(await map.getText('key 1')).toBe('value 1')
+})
+
 test('a list under another key is no list where keys are absent: it is refused before anything is sent', async () => {
   const world = await owned({ name: 'another' })
   const { map, seen } = await mapOf(world)
@@ -262,6 +293,22 @@ describe('aborting', () => {
     const { map } = await mapOf(world, { timeoutMs: 50 }, () => new Promise(() => {}))
     const error = await failure(map.get('key 1'))
     expect(error).toMatchObject({ code: 'timeout', retryable: true, servers: [...world.evaluators].sort() })
+  })
+
+  test('what has waited too long for tokens sends nothing afterwards', async () => {
+    const waiting: ((token: Uint8Array) => void)[] = []
+    const authorize = () => new Promise<Uint8Array>(resolve => waiting.push(resolve))
+    const { map, inner, seen } = await mapOf(world, { authorize })
+    await map.getMany([])
+    expect(await failure(map.get('key 1', { timeoutMs: 50 }))).toMatchObject({ code: 'timeout' })
+    expect(waiting).toHaveLength(2)
+    for (const resolve of waiting.splice(0)) resolve(new Uint8Array(4))
+    await inner.get('another') // which sends
+    expect(seen.filter(({ url }) => url.endsWith('/v1/evaluate'))).toEqual([])
+    const next = map.getText('key 1')
+    await expect.poll(() => waiting.length).toBe(2)
+    for (const resolve of waiting) resolve(new Uint8Array(4))
+    expect(await next).toBe('value 1')
   })
 })
 

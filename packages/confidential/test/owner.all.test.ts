@@ -1,7 +1,8 @@
 // What an owner does: keys and shares, lists and batches. The crate and @noble/curves agree.
 
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { type Stats, statSync } from 'node:fs'
+import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createOwnerKey, readShare, recoverOwnerKey, reshare, transform } from '@keyhush/confidential/server'
 import { toHex } from '@keyhush/protocol'
@@ -171,6 +172,28 @@ describe('key files', () => {
     expect((await readOwnerKey(file)).deal).toBe(1)
   })
 
+  test('a file that is damaged is refused: its list would be another', async () => {
+    const { file } = await newKey()
+    const text = await readFile(file, 'utf8')
+    const changed = (from: RegExp, to: string) => writeFile(file, text.replace(from, to))
+    for (const secret of ['01'.padEnd(64, '0'), '00'.repeat(32), 'ff'.repeat(32)]) {
+      await changed(/secret .*/, `secret ${secret}`)
+      await expect(readOwnerKey(file)).rejects.toThrow(/damaged file; restore your backup/)
+    }
+    await changed(/value-bytes 16/, 'value-bytes 999999999')
+    await expect(readOwnerKey(file)).rejects.toThrow(/--value-bytes/)
+    await writeFile(file, `\ufeff${text.replaceAll('\n', '\r\n')}`)
+    expect((await readOwnerKey(file)).valueBytes).toBe(16)
+  })
+
+  test('reshare writes through a link to where the key is', async () => {
+    const { at, file } = await newKey()
+    const link = join(at, 'link.key')
+    await symlink(file, link)
+    await reshare(link)
+    expect((await readOwnerKey(file)).deal).toBe(2)
+  })
+
   test.each([
     [{ valueBytes: -1 }, /--value-bytes/],
     [{ evaluators: 9 }, /--evaluators/],
@@ -199,6 +222,21 @@ describe('transform', () => {
     const again = (await readFile(other, 'utf8')).trim().split('\n').slice(1)
     expect(again.map(line => line.slice(0, 64))).toEqual(lines.map(line => line.slice(0, 64)))
     expect(again.every((line, i) => line !== lines[i])).toBe(true) // an edit that changes nothing looks like any other
+  })
+
+  test('its file gets its contents whole', async () => {
+    const { at, file } = await newKey()
+    const rows = Array.from({ length: 1000 }, (_, i) => `key ${i},v\n`)
+    const [from, to] = [await written(at, 'list.csv', `key,value\n${rows.join('')}`), join(at, 'blind.csv')]
+    let meanwhile: Stats | undefined
+    const onProgress = () => {
+      meanwhile = statSync(to)
+    }
+    await transform({ from, to, key: file, onProgress })
+    // Another file took the name of the empty one.
+    expect(meanwhile?.size).toBe(0)
+    expect((await stat(to)).ino).not.toBe(meanwhile?.ino)
+    expect((await readFile(to, 'utf8')).split('\n')).toHaveLength(1002)
   })
 
   test('keeps the order of changes to one key, and sorts the rest', async () => {
@@ -257,6 +295,10 @@ describe('transform', () => {
     ['batch.jsonl', '{"op":"add","key":"a"}\n', /batch\.jsonl:1: expected \{"op"/],
     ['batch.jsonl', '{"op":"delete","key":"a","value":"1"}\n', /batch\.jsonl:1: expected/],
     ['batch.jsonl', '{"op":"generation"}\n', /batch\.jsonl:1: expected/],
+    ['list.csv', 'key,value\nb,1\na,1\nb,2\n', /list\.csv:4: the same key as on line 2/],
+    ['batch.jsonl', '{"op":"delete","key":"\\ud800"}\n', /batch\.jsonl:1: .*lone surrogate/],
+    ['batch.jsonl', '{"op":"add","key":"a","value":"\\udc00"}\n', /batch\.jsonl:1: .*lone surrogate/],
+    ['batch.jsonl', '{"op":"delete","key":"a","key":"b"}\n', /batch\.jsonl:1: .*appears twice/],
     ['batch.jsonl', '{"op":"add","key":"a","value":"1"}\nnull\n', /batch\.jsonl:2: expected a JSON object/],
   ])('%s: %j is refused, and leaves no file', async (name, text, said) => {
     const { at, file } = await newKey()

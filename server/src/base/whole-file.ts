@@ -20,15 +20,26 @@ export const flushed = (handle: fs.FileHandle) => promisify(fsync)(handle.fd)
 /** The name of a file that is not whole yet. */
 export const LEFT_BY_A_CRASH = /^[0-9a-f-]{36}\.new$/
 
-/** After a crash the file is there whole, or as it was. It has that mode under any umask. Resolves when it is on disk. */
-export async function writeWhole(path: string, content: Uint8Array, mode: number, disk: Disk = fs): Promise<void> {
+/**
+ * After a crash the file is there whole, or as it was. It has that mode under any umask. Resolves when it is on disk. `content`: all of it,
+ * or piece by piece.
+ */
+export async function writeWhole(
+  path: string,
+  content: Uint8Array | Iterable<string>,
+  mode: number,
+  disk: Disk = fs,
+): Promise<void> {
   const folder = dirname(path)
   const fresh = join(folder, `${randomUUID()}.new`)
   const handle = await disk.open(fresh, 'w', mode)
   try {
-    await handle.writeFile(content)
+    for (const piece of ArrayBuffer.isView(content) ? [content] : content) await handle.writeFile(piece)
     await setMode(fresh, mode, disk)
     await flushed(handle)
+  } catch (error) {
+    await disk.rm(fresh, { force: true }) // a full disk must not fill with what did not fit
+    throw error
   } finally {
     await handle.close()
   }

@@ -20,15 +20,15 @@ export function lockStore(dir: string): () => void {
   return unlock
 }
 
-/** Locks a file, which is made if there is none, and says in it who has it. Returns unlock; undefined: another process has it. */
+/** Locks a file, which is made if there is none, and says in it who has it. Returns unlock; undefined: another process has it. Throws, and has not locked it, on a full disk. */
 export function lockFile(path: string): (() => void) | undefined {
   const fd = openSync(path, 'a+', 0o600)
   let isOpen = false
   try {
-    isOpen = locked(fd, path)
-    if (!isOpen) return undefined
+    if (!locked(fd, path)) return undefined
     ftruncateSync(fd)
     writeSync(fd, `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}\n`)
+    isOpen = true
   } finally {
     if (!isOpen) closeSync(fd)
   }

@@ -130,26 +130,30 @@ class Lookups {
   async #found<T>(call: string, read: Read<T>, keys: Iterable<Key>, how: ManyOptions): Promise<(T | undefined)[]> {
     const { normalize, timeoutMs: defaultMs = TIMEOUT_MS } = this.#options
     const { signal, timeoutMs = defaultMs } = how
-    await this.#map.getMany([]) // throws for a map that is closed
-    if (this.#map.condemned) throw new CondemnedError(this.#map.condemned.server)
+    // Before the first await: the caller may wipe its keys as soon as it has called.
     const wanted = Array.from(keys, key => callApp(() => keyBytes(key, normalize)))
     const count = how.padTo ?? wanted.length
     if (!Number.isInteger(count) || count < wanted.length || count > MOST_KEYS) {
       const what = `expected at most ${MOST_KEYS} keys, and padTo to be an integer from their number to ${MOST_KEYS}`
       throw new UsageError(`${call}: ${what}, got others; pass fewer keys, or another padTo`)
     }
+    await this.#map.getMany([]) // throws for a map that is closed
+    if (this.#map.condemned) throw new CondemnedError(this.#map.condemned.server)
     if (count === 0) return []
     signal?.throwIfAborted()
-    const found = await this.#inTime(this.#lookUp(wanted, count, signal), signal, timeoutMs)
+    const found = await this.#inTime(over => this.#lookUp(wanted, count, over), signal, timeoutMs)
     return found.map(value => value && read(value, call))
   }
 
-  /** Evaluation and lookup are one operation. Once the first request has left, it runs to its end, so that nobody can tell. */
-  async #lookUp(keys: readonly Uint8Array[], count: number, signal: AbortSignal | undefined): Promise<Found[]> {
+  /**
+   * Evaluation and lookup are one operation. Once the first request has left, it runs to its end, so that nobody can tell. `over`: the
+   * call has ended, and nothing begins any more.
+   */
+  async #lookUp(keys: readonly Uint8Array[], count: number, over: AbortSignal): Promise<Found[]> {
     const evaluators = this.#evaluators
     const padding = Array.from({ length: count - keys.length }, () => evaluators.random(32))
     this.#assertDatabase()
-    const outputs = await evaluate(evaluators, [...keys.map(inputOf), ...padding], () => signal?.throwIfAborted())
+    const outputs = await evaluate(evaluators, [...keys.map(inputOf), ...padding], () => over.throwIfAborted())
     try {
       const found = await this.#map.getMany(outputs.slice(0, keys.length).map(listKeyOf), {
         padTo: count,
@@ -173,20 +177,26 @@ class Lookups {
     )
   }
 
-  async #inTime<T>(work: Promise<T>, signal: AbortSignal | undefined, timeoutMs: number): Promise<T> {
-    if (timeoutMs === Number.POSITIVE_INFINITY) return await abortable(work, signal)
-    const settled = new AbortController()
-    const late = sleep(platformClock, timeoutMs, settled.signal).then((): never => {
-      throw new TimeoutError(
-        this.#evaluators.servers.map(({ name }) => name),
-        timeoutMs,
-      )
-    })
-    late.catch(() => {}) // it also ends when the work has
+  async #inTime<T>(
+    work: (over: AbortSignal) => Promise<T>,
+    signal: AbortSignal | undefined,
+    timeoutMs: number,
+  ): Promise<T> {
+    const over = new AbortController()
+    const running = [work(over.signal)]
+    if (timeoutMs !== Number.POSITIVE_INFINITY) {
+      const late = sleep(platformClock, timeoutMs, over.signal).then((): never => {
+        throw new TimeoutError(
+          this.#evaluators.servers.map(({ name }) => name),
+          timeoutMs,
+        )
+      })
+      running.push(late) // it also ends when the work has
+    }
     try {
-      return await abortable(Promise.race([work, late]), signal)
+      return await abortable(Promise.race(running), signal)
     } finally {
-      settled.abort()
+      over.abort()
     }
   }
 }

@@ -143,18 +143,15 @@ class Replies {
     this.#deal = deal
   }
 
-  /** Checks each set of enough replies that has this one. Throws ProtocolError for a reply that fits no request, or no other reply. */
+  /** Checks each set of enough replies that has this one. Throws ProtocolError for a reply that fits no request. */
   add(server: string, { databaseId, number, deal, elements }: EvaluateReply): Uint8Array[] | undefined {
-    const wrong = (what: string) => new ProtocolError(server, `${what}; tell its operator`)
     const isAsked = this.#deal === 0 || deal === this.#deal
     if (!isAsked || !equalBytes(databaseId, this.#evaluators.databaseId)) {
-      throw wrong('expected the database and the deal that were asked for, got others')
+      throw wrong(server, 'expected the database and the deal that were asked for, got others')
     }
     const points = elementsOf(elements)
-    if (!points) throw wrong('expected canonical elements other than the identity, got others')
-    const alike = this.#good.filter(other => other.deal === deal)
-    const twin = alike.find(other => other.number === number)
-    if (twin) throw wrong(`expected another share than that of ${twin.server}, got the same`)
+    if (!points) throw wrong(server, 'expected canonical elements other than the identity, got others')
+    const alike = this.#good.filter(other => other.deal === deal && other.number !== number)
     const reply = { server, number, deal, points }
     this.#good.push(reply)
     for (const others of setsOf(alike, this.#evaluators.atLeast - 1)) {
@@ -173,20 +170,33 @@ class Replies {
       const next =
         'warn your user. Asking again is safe. If it has never worked: name all evaluators, and check atLeast'
       reject(new TamperedError(undefined, `${what} from at least one evaluator; ${next}`))
-    } else if (this.#good.length >= atLeast) {
+    } else if (this.#deal === 0 && this.#good.length >= atLeast) {
       resolve({ lowest: Math.min(...this.#good.map(({ deal }) => deal)) })
     } else {
-      reject(worstOf(this.failures))
+      reject(worstOf([...this.failures, ...this.#twins()]))
     }
+  }
+
+  /** Whose share another has named too. One of the two may lie, and none tells which: so no reply is refused for it. */
+  #twins(): ProtocolError[] {
+    return this.#good.flatMap(({ server, number }, i) => {
+      const twin = this.#good.slice(0, i).find(other => other.number === number)
+      return twin ? [wrong(server, `expected another share than that of ${twin.server}, got the same`)] : []
+    })
   }
 }
 
-/** All subsets of so many. */
-function* setsOf<T>(items: readonly T[], size: number): Generator<readonly T[]> {
+function wrong(server: string, what: string): ProtocolError {
+  return new ProtocolError(server, `${what}; tell its operator`)
+}
+
+/** All sets of so many replies of different shares. */
+function* setsOf(replies: readonly Reply[], size: number): Generator<readonly Reply[]> {
   if (size === 0) yield []
-  else if (size <= items.length) {
-    const [first, ...rest] = items as [T, ...T[]]
-    for (const others of setsOf(rest, size - 1)) yield [first, ...others]
+  else if (size <= replies.length) {
+    const [first, ...rest] = replies as [Reply, ...Reply[]]
+    const others = rest.filter(({ number }) => number !== first.number)
+    for (const set of setsOf(others, size - 1)) yield [first, ...set]
     yield* setsOf(rest, size)
   }
 }

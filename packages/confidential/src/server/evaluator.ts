@@ -33,8 +33,8 @@ import { loadSecrets, type Secret } from './module.js'
 const [KEPT_MILLISECONDS, MOST_KEPT] = [600_000, 10_000]
 
 /**
- * Says who may evaluate: resolves to a name under which the client counts, instead of its address; or to undefined, and the request is
- * refused. `token` is the client's, perhaps empty. `elements`: how many it wants. Called once a request; spend the token in it.
+ * Says who may evaluate: resolves to a name under which the client counts, instead of its address. If it is no text, or empty, the request
+ * is refused. `token` is the client's, perhaps empty. `elements`: how many it wants. Called once a request; spend the token in it.
  */
 export type Authorized = (token: Uint8Array, elements: number) => Promise<string | undefined> | string | undefined
 
@@ -142,7 +142,8 @@ class Evaluator {
     }
     const count = elements.length / ELEMENT_BYTES
     const name = this.#authorize && (await this.#authorize(token, count))
-    if (this.#authorize && name === undefined) {
+    // Not only undefined: what finds no account often gives null or false.
+    if (this.#authorize && (typeof name !== 'string' || name === '')) {
       throw new Refusal('unauthorized', 'expected a token that may evaluate, got none or another')
     }
     const network = name === undefined ? networkOf(ip) : `authorized ${name}`

@@ -1,7 +1,7 @@
 // The owner's key file, and the share of each evaluator. A file is written once, for its owner alone, and never overwritten.
 
 import { randomBytes } from 'node:crypto'
-import { readFile, unlink, writeFile } from 'node:fs/promises'
+import { readFile, realpath, unlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fromHex, MAX_RECORD_BYTES, toHex } from '@keyhush/protocol'
 import { BuildError, writeWhole } from '@keyhush/server/beside'
@@ -62,7 +62,7 @@ export async function reshare(file: string, choices: Partial<Omit<Choices, 'valu
   const shares = await sharesOf(file, next)
   // The shares first: a deal that the file knows has its shares.
   await writeAll(shares)
-  await writeWhole(file, Buffer.from(textOf(next)), 0o600)
+  await writeWhole(await realpath(file), Buffer.from(textOf(next)), 0o600)
   return [...shares.keys()]
 }
 
@@ -82,12 +82,12 @@ export async function recoverOwnerKey(
       'expected different shares of one key and one deal, got others; see the line "deal" in each file',
     )
   }
-  const { recover, SecretHandle } = await loadSecrets()
+  const { recover } = await loadSecrets()
   const secret = recover(
     Uint8Array.from(read, ({ number }) => number),
     Buffer.concat(read.map(each => each.secret)),
   )
-  if (toHex(new SecretHandle(secret).publicKey()) !== first.evaluationKey) {
+  if ((await evaluationKeyOf(secret)) !== first.evaluationKey) {
     throw new BuildError(`expected ${first.atLeast} shares of this evaluation key, got ${read.length}; name more`)
   }
   const { evaluators = first.evaluators, atLeast = Math.min(first.atLeast, evaluators) } = choices
@@ -97,11 +97,15 @@ export async function recoverOwnerKey(
 }
 
 async function writeKey(file: string, key: Omit<OwnerKey, 'evaluationKey'>): Promise<string> {
-  const { SecretHandle } = await loadSecrets()
-  const evaluationKey = toHex(new SecretHandle(key.secret).publicKey())
+  const evaluationKey = await evaluationKeyOf(key.secret)
   const whole = { ...key, evaluationKey }
   await writeAll(new Map([...(await sharesOf(file, whole)), [file, textOf(whole)]]))
   return evaluationKey
+}
+
+async function evaluationKeyOf(secret: Uint8Array): Promise<string> {
+  const { SecretHandle } = await loadSecrets()
+  return toHex(new SecretHandle(secret).publicKey())
 }
 
 /** The files of a new deal, and their texts. */
@@ -119,7 +123,12 @@ async function sharesOf(file: string, key: OwnerKey): Promise<Map<string, string
 
 /** Throws BuildError whose message quotes nothing of the file. */
 export async function readOwnerKey(file: string): Promise<OwnerKey> {
-  return keyIn(await fieldsOf(file, OWNER, 'an owner key, as `keyhush-confidential keygen` makes one'))
+  const key = keyIn(await fieldsOf(file, OWNER, 'an owner key, as `keyhush-confidential keygen` makes one'))
+  checkChoices(key)
+  if ((await evaluationKeyOf(key.secret).catch(() => undefined)) !== key.evaluationKey) {
+    throw new BuildError('expected a secret and its evaluation key, got a damaged file; restore your backup', file)
+  }
+  return key
 }
 
 /** Throws BuildError, also for an owner's key, which must not be at an evaluator. */

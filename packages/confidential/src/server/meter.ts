@@ -43,6 +43,10 @@ export class Meter {
   #day: number
   #left = 0
   #endedDay = -1
+  /** no process has anything left of the limit for all today */
+  #isSpent = false
+  /** as this process last wrote it: it goes on from there if the file is deleted */
+  #last: Counted = { day: 0, reserved: 0 }
   #clients = new Map<string, number>()
   #networks = new Map<string, number>()
   #reserving: Promise<void> = Promise.resolve()
@@ -54,10 +58,26 @@ export class Meter {
     this.#day = Math.floor(now() / DAY_MILLISECONDS)
   }
 
-  /** Throws BuildError for a file that is no count. */
+  /** Throws BuildError for limits that allow no lookup, and for a file that is no count. */
   static async open(options: MeterOptions): Promise<Meter> {
+    const { perClientDay, perNetworkDay, totalDay } = options
+    const limits = { 'per-client-day': perClientDay, 'per-network-day': perNetworkDay, 'total-day': totalDay }
+    for (const [name, limit] of Object.entries(limits)) {
+      if (limit >= 2) continue
+      throw new BuildError(`--${name}: expected 2 or more, since a lookup has two elements, got ${limit}`)
+    }
     const meter = new Meter(options)
-    await meter.#counted()
+    const unlock = await meter.#locked() // throws where nothing can be written
+    try {
+      const { day } = await meter.#counted()
+      // One more: clocks of two processes differ.
+      if (day > meter.#day + 1) {
+        const what = 'expected a count of today, got one of a later day; set the clock right, or delete the file'
+        throw new BuildError(what, options.countIn)
+      }
+    } finally {
+      unlock()
+    }
     return meter
   }
 
@@ -73,7 +93,7 @@ export class Meter {
     // At once: a second request that comes meanwhile finds them counted.
     this.#clients.set(own, used)
     this.#networks.set(shared, usedByNetwork)
-    if (this.#left < elements) {
+    if (this.#left < elements && !this.#isSpent) {
       this.#reserving = this.#reserving.catch(() => {}).then(() => this.#reserve(elements))
       await this.#reserving
     }
@@ -101,6 +121,7 @@ export class Meter {
     if (day <= this.#day) return
     this.#day = day
     this.#left = 0
+    this.#isSpent = false
     this.#clients = new Map()
     this.#networks = new Map()
   }
@@ -112,16 +133,18 @@ export class Meter {
   }
 
   async #reserve(elements: number): Promise<void> {
-    if (this.#left >= elements) return
+    if (this.#left >= elements || this.#isSpent) return
     const unlock = await this.#locked()
     try {
       const { totalDay } = this.#limits
       const counted = await this.#counted()
       const reserved = counted.day >= this.#day ? counted.reserved : 0
       const more = Math.min(totalDay - reserved, Math.max(elements - this.#left, Math.ceil(totalDay / PART)))
-      if (more <= 0) return
-      const day = Math.max(counted.day, this.#day)
-      await writeWhole(this.#file, Buffer.from(`${JSON.stringify({ day, reserved: reserved + more })}\n`), 0o600)
+      this.#isSpent = more <= 0
+      if (this.#isSpent) return
+      const next = { day: Math.max(counted.day, this.#day), reserved: reserved + more }
+      await writeWhole(this.#file, Buffer.from(`${JSON.stringify(next)}\n`), 0o600)
+      this.#last = next
       this.#left += more
     } finally {
       unlock()
@@ -138,12 +161,12 @@ export class Meter {
 
   async #counted(): Promise<Counted> {
     const text = await readFile(this.#file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return '{"day":0,"reserved":0}'
+      if (error.code === 'ENOENT') return JSON.stringify(this.#last)
       throw error
     })
     try {
       const { day, reserved } = JSON.parse(text) as Counted
-      if (Number.isSafeInteger(day) && Number.isSafeInteger(reserved)) return { day, reserved }
+      if ([day, reserved].every(each => Number.isSafeInteger(each) && each >= 0)) return { day, reserved }
     } catch {}
     throw new BuildError(
       'expected a count, as an evaluator writes it, got another file; name another with --count-in',

@@ -14,10 +14,12 @@ import {
   BuildError,
   decodeValue,
   keysOf,
+  parseMembers,
   readDelimited,
   readJsonLines,
   readLines,
   type ValueEncoding,
+  writeWhole,
 } from '@keyhush/server/beside'
 import { readOwnerKey } from './files.js'
 import { loadSecrets, type Secret } from './module.js'
@@ -46,6 +48,10 @@ const KEY_CHARACTERS = 64
 const FRESH_BYTES = 8
 const OPERATIONS = ['add', 'edit', 'delete']
 const NO_VALUE = new Uint8Array()
+const LONE_SURROGATE = /\p{Surrogate}/u
+
+/** Written at a time: a list may be longer than a string can be. */
+const ENTRIES_TOGETHER = 1000
 
 interface Entry {
   /** in the list: 64 hexadecimal digits */
@@ -55,7 +61,7 @@ interface Entry {
   readonly from: number | undefined
 }
 
-/** Throws BuildError with file and line. `to` is there whole, or not at all. */
+/** Throws BuildError with file and line. `to` is there whole, or not at all; empty, after a crash. */
 export async function transform(options: TransformOptions): Promise<Transformed> {
   const { to } = options
   const out = await open(to, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
@@ -65,19 +71,25 @@ export async function transform(options: TransformOptions): Promise<Transformed>
       to,
     )
   })
+  await out.close()
   try {
     const { entries, what } = await entriesOf(options)
     if (entries.length === 0) await unlink(to)
-    else {
-      await out.writeFile(`${what === 'batch' ? '' : 'key,value\n'}${entries.map(({ line }) => `${line}\n`).join('')}`)
-      await out.sync()
-    }
+    else await writeWhole(to, linesOf(what === 'batch' ? [] : ['key,value'], entries), 0o600)
     return { entries: entries.length, what }
   } catch (error) {
     await unlink(to)
     throw error
-  } finally {
-    await out.close()
+  }
+}
+
+function* linesOf(header: readonly string[], entries: readonly Entry[]): Generator<string> {
+  for (const line of header) yield `${line}\n`
+  for (let i = 0; i < entries.length; i += ENTRIES_TOGETHER) {
+    yield entries
+      .slice(i, i + ENTRIES_TOGETHER)
+      .map(({ line }) => `${line}\n`)
+      .join('')
   }
 }
 
@@ -213,23 +225,20 @@ async function readBatch(
       const refuse = (reason: string): never => {
         throw new BuildError(reason, file, line)
       }
-      const { op, key, value, ...others } = parsed(bytes.toString(), refuse)
+      const members = parseMembers(bytes.toString())
+      if (typeof members === 'string') return refuse(`expected a JSON object on each line, but ${members}`)
+      const { op, key, value, ...others } = members
       const isChange = typeof op === 'string' && OPERATIONS.includes(op) && typeof key === 'string'
       const hasValue = typeof value === 'string'
       if (!isChange || Object.keys(others).length > 0 || hasValue === (op === 'delete')) {
         refuse('expected {"op": "add" or "edit", "key", "value"} or {"op": "delete", "key"}, got another line')
+      }
+      if (LONE_SURROGATE.test(`${key}\n${value}`)) {
+        refuse('expected text, got a lone surrogate (\\ud800 to \\udfff), which has no UTF-8; write both halves')
       }
       const decoded = hasValue ? decodeValue(Buffer.from(value), encoding) : undefined
       if (typeof decoded === 'string') return refuse(decoded)
       add(sealing.change(op as string, Buffer.from(key as string), decoded, line))
     }
   }
-}
-
-function parsed(text: string, refuse: (reason: string) => never): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>
-  } catch {}
-  return refuse('expected a JSON object on each line, got another text')
 }
