@@ -29,7 +29,7 @@ import type { Share } from './files.js'
 import type { Meter } from './meter.js'
 import { loadSecrets, type Secret } from './module.js'
 
-/** How long a reply is kept, for a client that sends the same bytes again because the reply was lost; and how many are. */
+/** How long it is known who sent which bytes, for a client that sends them again; and of how many requests. */
 const [KEPT_MILLISECONDS, MOST_KEPT] = [600_000, 10_000]
 
 /**
@@ -84,6 +84,14 @@ function refuseForwarded({ headers }: FastifyRequest): void {
   throw new Refusal('not_ready', 'this evaluator does not know its proxy; its operator starts it with --trust-proxy')
 }
 
+/** A request with a token, which is spent once. */
+interface Asked {
+  readonly at: number
+  readonly name: Promise<string>
+  /** missing: it has failed, and may succeed if it is asked again */
+  reply?: Promise<Uint8Array> | undefined
+}
+
 type Deals = ReadonlyMap<number, { readonly number: number; readonly secret: Secret }>
 
 class Evaluator {
@@ -92,7 +100,8 @@ class Evaluator {
   readonly #deals: Deals
   readonly #meter: Meter
   readonly #authorize: Authorized | undefined
-  readonly #replies = new Map<string, { readonly at: number; readonly reply: Promise<Uint8Array> }>()
+  /** by the request's hash */
+  readonly #asked = new Map<string, Asked>()
 
   private constructor(databaseId: Uint8Array, deals: Deals, { meter, authorize }: EvaluatorOptions) {
     this.#databaseId = databaseId
@@ -120,34 +129,41 @@ class Evaluator {
     if (!equalBytes(request.databaseId, this.#databaseId)) {
       throw new Refusal('wrong_database', 'expected a request for the list evaluated here, got one for another')
     }
-    if (this.#authorize === undefined || request.token.length === 0) return await this.#multiplied(request, ip)
-    // The token may be spent by now, and its reply lost.
-    this.#forget()
-    const name = createHash('sha256')
-      .update(body as Uint8Array)
-      .digest('base64')
-    const kept = this.#replies.get(name)
-    if (kept) return await kept.reply
-    const reply = this.#multiplied(request, ip)
-    this.#replies.set(name, { at: performance.now(), reply })
-    reply.catch(() => this.#replies.delete(name))
-    return await reply
-  }
-
-  async #multiplied({ databaseId, deal, elements, token }: EvaluateRequest, ip: string): Promise<Uint8Array> {
-    const [[newest = 0] = []] = this.#deals
-    const share = this.#deals.get(deal || newest)
-    if (!share) {
+    if (request.deal !== 0 && !this.#deals.has(request.deal)) {
       throw new Refusal('epoch_unknown', 'expected a deal that this evaluator has, got another', undefined, {})
     }
-    const count = elements.length / ELEMENT_BYTES
-    const name = this.#authorize && (await this.#authorize(token, count))
+    if (this.#authorize === undefined) return await this.#multiplied(request, clientOf(ip), networkOf(ip))
+    // The token is spent by now if its reply was lost, or the evaluator had nothing left.
+    this.#forget()
+    const bytes = createHash('sha256')
+      .update(body as Uint8Array)
+      .digest('base64')
+    const asked: Asked = this.#asked.get(bytes) ?? { at: performance.now(), name: this.#nameOf(request) }
+    this.#asked.set(bytes, asked)
+    asked.name.catch(() => this.#asked.delete(bytes))
+    asked.reply ??= asked.name.then(name => this.#multiplied(request, name, name))
+    asked.reply.catch(() => {
+      asked.reply = undefined
+    })
+    return await asked.reply
+  }
+
+  /** Under which name the client counts, which is no address. */
+  async #nameOf({ token, elements }: EvaluateRequest): Promise<string> {
+    const name = await this.#authorize!(token, elements.length / ELEMENT_BYTES)
     // Not only undefined: what finds no account often gives null or false.
-    if (this.#authorize && (typeof name !== 'string' || name === '')) {
-      throw new Refusal('unauthorized', 'expected a token that may evaluate, got none or another')
-    }
-    const network = name === undefined ? networkOf(ip) : `authorized ${name}`
-    await this.#meter.take(name === undefined ? clientOf(ip) : `authorized ${name}`, network, count)
+    if (typeof name === 'string' && name !== '') return `authorized ${name}`
+    throw new Refusal('unauthorized', 'expected a token that may evaluate, got none or another')
+  }
+
+  async #multiplied(
+    { databaseId, deal, elements }: EvaluateRequest,
+    client: string,
+    network: string,
+  ): Promise<Uint8Array> {
+    const [[newest = 0] = []] = this.#deals
+    const share = this.#deals.get(deal || newest)!
+    await this.#meter.take(client, network, elements.length / ELEMENT_BYTES)
     try {
       return encodeReply({
         databaseId,
@@ -163,9 +179,9 @@ class Evaluator {
 
   #forget(): void {
     const oldest = performance.now() - KEPT_MILLISECONDS
-    for (const [name, { at }] of this.#replies) {
-      if (at > oldest && this.#replies.size <= MOST_KEPT) return
-      this.#replies.delete(name)
+    for (const [bytes, { at }] of this.#asked) {
+      if (at > oldest && this.#asked.size <= MOST_KEPT) return
+      this.#asked.delete(bytes)
     }
   }
 }
