@@ -2,8 +2,9 @@
 
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { cp, readFile, symlink, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { startServers, type TestServers } from '@keyhush/server/testing'
@@ -87,6 +88,27 @@ test('node: a script looks up and prints', CHROMIUM, async () => {
     const { stdout } = await promisify(execFile)(process.execPath, [script, 'letmein', 'LetMeIn'], { env })
     expect(stdout).toBe('letmein: known\nLetMeIn: not known\n')
   }
+})
+
+test('import-map: it names all that the SDK imports, also on demand', () => {
+  const page = readFileSync(join(root, 'demo/examples/import-map/index.html'), 'utf8')
+  const { imports } = JSON.parse(/<script type="importmap">([\s\S]*?)<\/script>/.exec(page)![1]!)
+  const found = (name: string) => {
+    const prefix = Object.keys(imports).find(key => (key.endsWith('/') ? name.startsWith(key) : name === key))
+    return prefix && join(root, imports[prefix] + name.slice(prefix.length))
+  }
+  const files = [found('@keyhush/client')!]
+  const missing = new Set<string>()
+  for (const file of files) {
+    const code = readFileSync(file, 'utf8').replace(/^\s*(\/\/|\*|\/\*).*$/gm, '')
+    for (const [, name] of code.matchAll(/(?:\bfrom |\bimport\(|^import )'([@./\w-]+)'/gm)) {
+      const next = name!.startsWith('.') ? join(dirname(file), name!) : found(name!)
+      if (next === undefined) missing.add(name!)
+      else if (!files.includes(next)) files.push(next)
+    }
+  }
+  expect([...missing]).toEqual([])
+  expect(files.length).toBeGreaterThan(100)
 })
 
 test('import-map: a page without a bundler looks up', CHROMIUM, async () => {

@@ -1,5 +1,5 @@
-// A log of ours and C2SP's own programs: two `litewitness` sign it, and its implementation in Go accepts proofs and tiles, and refuses what
-// we refuse. A client in Go gets from a cosigning auditor what it gets from a `litewitness`.
+// A log of ours and C2SP's own programs: two `litewitness` sign it, and two implementations in Go, torchwood and transparency-dev's, accept
+// proofs and tiles, and refuse what we refuse. A client in Go gets from a cosigning auditor what it gets from a `litewitness`.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -90,10 +90,13 @@ describe('witnesses of C2SP', needs(programs !== undefined, 'Go, and its modules
   const accepts = async (proof: string, epoch: number, of = 0) => {
     await writeFile(path('proof'), proof)
     const entry = toHex(logEntry(loggedAt(epoch, of)))
-    return await run(programs!.witnesses, ['proof', path('log/policy'), entry, path('proof')]).then(
-      () => true,
-      () => false,
+    const say = run(programs!.witnesses, ['proof', path('log/policy'), entry, path('proof')])
+    const { stdout, isRight } = await say.then(
+      ({ stdout }) => ({ stdout, isRight: true }),
+      ({ stdout }) => ({ stdout, isRight: false }),
     )
+    expect(stdout).toBe('') // both implementations say the same
+    return isRight
   }
 
   test('both sign each epoch; proofs and tiles are accepted, and of another manifest, epoch or quorum refused', async () => {

@@ -1,8 +1,8 @@
-// What C2SP's implementation in Go says of a log of ours, and what a `litewitness` needs to run: an agent with its key, and its logs.
+// What two implementations in Go, torchwood's and transparency-dev's, say of a log of ours, and what a `litewitness` needs to run: an agent with its key, and its logs.
 //
 //	agent SOCKET SEED           an ssh-agent with the Ed25519 key of this seed (hex); prints its fingerprint
 //	add-log DATABASE VKEY       has a litewitness sign this log
-//	proof POLICY ENTRY PROOF    fails unless the proof is of this entry (hex), under the policy (files)
+//	proof POLICY ENTRY PROOF    fails unless the proof is of this entry (hex), under the policy (files); prints whether they differ
 //	tiles POLICY FOLDER         prints each entry (hex) of a log, once its tiles are those of its checkpoint
 //	submit URL VKEY FOLDER OLD  sends a witness the checkpoint of a log, from an old size on, and again from the size in a 409. Prints each
 //	                            status; fails unless 200 comes with a cosignature of that key
@@ -101,7 +101,13 @@ func policyIn(file string) torchwood.Policy {
 func proof(policy, entry, file string) {
 	bytes, err := hex.DecodeString(entry)
 	check(err)
-	check(torchwood.VerifyProof(policyIn(policy), tlog.RecordHash(bytes), read(file)))
+	ours := torchwood.VerifyProof(policyIn(policy), tlog.RecordHash(bytes), read(file))
+	theirs := provedBy(policy, bytes, read(file))
+	if (ours == nil) != (theirs == nil) {
+		fmt.Printf("they differ: torchwood %v, transparency-dev %v\n", ours, theirs)
+	}
+	check(ours)
+	check(theirs)
 }
 
 type folder string
@@ -130,10 +136,13 @@ func tiles(policy, at string) {
 	client, err := torchwood.NewClient(folder(at))
 	check(err)
 	var out bytes.Buffer
+	var entries [][]byte
 	for _, entry := range client.AllEntries(context.Background(), checkpoint.Tree, 0) {
 		fmt.Fprintln(&out, hex.EncodeToString(entry))
+		entries = append(entries, bytes.Clone(entry))
 	}
 	check(client.Err())
+	check(sameRoot(policy, read(filepath.Join(at, "checkpoint")), entries))
 	fmt.Print(out.String())
 }
 
