@@ -7,7 +7,7 @@ import { pageFolder } from '../src/node/paths.js'
 import { closeServer, listen } from '../src/node/proxy.js'
 import type { Config } from '../src/page/backstage.js'
 
-const watcher = (url: string) => ({ url, seen: [], lies: false, close: async () => {} })
+const watcher = (url: string) => ({ url, seen: [], lies: false, replace() {}, close: async () => {} })
 const proxies = {
   A: watcher('http://127.0.0.1:1'),
   B: watcher('http://127.0.0.1:2'),
@@ -26,6 +26,7 @@ beforeAll(async () => {
     published: async () => [],
     change: async () => ({ refusals: [] }),
     replaceKey: async () => ({ refusals: [] }),
+    hideReplacement: async () => ({ refusals: [] }),
   })
 })
 afterAll(() => closeServer(page.server))

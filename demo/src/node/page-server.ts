@@ -19,6 +19,8 @@ export interface PageContents {
   readonly published: () => Promise<readonly Published[]>
   readonly change: (change: Change) => Promise<Outcome>
   readonly replaceKey: (byFalse: boolean) => Promise<Outcome<{ readonly epoch: number }>>
+  /** replaces the key, with a list of changes that hides it */
+  readonly hideReplacement: () => Promise<Outcome<{ readonly epoch: number; readonly auditor: string }>>
 }
 
 const CONTENT_TYPES: Record<string, string> = {
@@ -60,6 +62,9 @@ export function createPageServer(): {
       send(response, '.json', JSON.stringify(await contents.change(changeOf(await jsonOf(request)))))
     } else if (request.method === 'POST' && pathname === '/key') {
       send(response, '.json', JSON.stringify(await contents.replaceKey((await jsonOf(request)) === true)))
+    } else if (request.method === 'POST' && pathname === '/hide') {
+      await jsonOf(request)
+      send(response, '.json', JSON.stringify(await contents.hideReplacement()))
     } else if (pathname === '/published.json') {
       send(response, '.json', JSON.stringify(await contents.published()))
     } else if (pathname === '/config.json') {

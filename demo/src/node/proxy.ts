@@ -19,6 +19,8 @@ export interface Watcher {
   readonly seen: readonly Sighting[]
   /** a bit of every answer is changed from now on */
   lies: boolean
+  /** From now on what stands in a reply to a GET, and in its path, is replaced by bytes of the same length. */
+  replace(pairs: readonly (readonly [from: Buffer, to: Buffer])[]): void
   close(): Promise<void>
 }
 
@@ -32,6 +34,7 @@ export async function startProxy(
   others: (path: string) => string | undefined = () => undefined,
 ): Promise<Watcher> {
   const seen: Sighting[] = []
+  const replaced: (readonly [from: Buffer, to: Buffer])[] = []
 
   const server = createServer((incoming, outgoing) => {
     forward(incoming, outgoing).catch(() => {
@@ -46,9 +49,15 @@ export async function startProxy(
     const body = await buffer(incoming)
     if (database !== undefined && seen.push({ database, body }) > KEPT_SIGHTINGS) seen.shift()
 
-    const answer = await ask(incoming, path, body, outgoing)
+    const answer = await ask(incoming, replaced.reduce(withFormer, path), body, outgoing)
     const headers = withoutHopByHop(answer.headers)
     outgoing.writeHead(answer.statusCode ?? 502, headers)
+    if (replaced.length > 0 && incoming.method === 'GET' && !path.endsWith('/v1/events')) {
+      const bytes = await buffer(answer)
+      for (const [from, to] of replaced) replaceIn(bytes, from, to)
+      outgoing.end(bytes)
+      return
+    }
     if (database === undefined || answer.statusCode !== 200 || !proxy.lies) {
       await pipeline(answer, outgoing) // as a stream: /v1/events never ends by itself
       return
@@ -68,8 +77,21 @@ export async function startProxy(
     })
   }
 
-  const proxy: Watcher = { url: await listen(server, 0), seen, lies: false, close: () => closeServer(server) }
+  const proxy: Watcher = {
+    ...{ url: await listen(server, 0), seen, lies: false },
+    replace: pairs => void replaced.push(...pairs),
+    close: () => closeServer(server),
+  }
   return proxy
+}
+
+function replaceIn(bytes: Buffer, from: Buffer, to: Buffer): void {
+  for (let at = bytes.indexOf(from); at !== -1; at = bytes.indexOf(from, at + from.length)) to.copy(bytes, at)
+}
+
+/** A path that names what the server calls otherwise. */
+function withFormer(path: string, [from, to]: readonly [from: Buffer, to: Buffer]): string {
+  return path.replace(to.toString('latin1'), from.toString('latin1'))
 }
 
 /** Of a lie. Where one server answers alone, its numbers have 20 bits, of which the lowest say nothing: the second byte of five has none. */

@@ -38,6 +38,11 @@ export class Publisher {
     return toHex(this.#key.publicKey)
   }
 
+  /** The other half: a lie needs signatures too (false-list.ts). */
+  get secretKey(): Uint8Array {
+    return this.#key.secretKey
+  }
+
   /** What this run has published, oldest first. Waits for batches under way: pages may have seen their epochs already. */
   async published(): Promise<readonly Published[]> {
     await this.#queue

@@ -11,6 +11,7 @@ import { join } from 'node:path'
 import type { DatabaseName, ServerName } from '../page/backstage.js'
 import { startAlone } from './alone.js'
 import { folders, prepareData, prepareNames } from './data.js'
+import { hideReplacement } from './false-list.js'
 import { createPageServer } from './page-server.js'
 import { closeServer, listen, startProxy, type Watcher } from './proxy.js'
 import { Publisher } from './publisher.js'
@@ -110,6 +111,8 @@ export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOpti
       published: () => publisher.published(),
       change: change => publisher.change(servers, change),
       replaceKey: byFalse => publisher.replaceKey(two, byFalse),
+      hideReplacement: () =>
+        hideReplacement({ publisher, servers: two, proxies: [a.proxy, b.proxy], store: join(folder, 'auditor') }),
     })
     return { url, servers, proxies, close }
   } catch (error) {

@@ -45,7 +45,7 @@ export const OWNER = 'quiet-otter-17@example.org'
 /** SHA-512 of this is the key of a name. */
 export const seedOf = (name: string) => `keyhush demo key of ${name}`
 
-/** Reply to `POST /publish` and `POST /key`. A refusal comes from a server, or, if `server` is null, from the publisher. */
+/** Reply to `POST /publish`, `POST /key` and `POST /hide`. A refusal comes from a server, or, if `server` is null, from the publisher. */
 export type Outcome<Done = Published> =
   | { readonly published: Done }
   | { readonly refusals: readonly { readonly server: ServerName | null; readonly reason: string }[] }
@@ -69,6 +69,10 @@ export const publish = (change: Change) => getJson<Outcome>('publish', posting(c
 
 /** `POST /key`: puts a false key in the place of the owner's; `false`: puts the owner's back. */
 export const replaceKey = (byFalse: boolean) => getJson<Outcome<{ readonly epoch: number }>>('key', posting(byFalse))
+
+/** `POST /hide`: puts a false key in the place of the owner's, and signs a list that says another key was changed. */
+export const hideReplacement = () =>
+  getJson<Outcome<{ readonly epoch: number; readonly auditor: string }>>('hide', posting(null))
 
 const posting = (body: unknown): RequestInit => ({
   method: 'POST',

@@ -1,7 +1,7 @@
 // The page *Key directory*. The visitor replaces a key. The page of its owner watches that key, and hears of the change.
 
 import type { Change, Found, Watch } from '@keyhush/client'
-import { type Config, OWNER, replaceKey, seedOf } from './backstage.js'
+import { type Config, hideReplacement, type Outcome, OWNER, replaceKey, seedOf } from './backstage.js'
 import { databases } from './databases.js'
 import { element, find } from './format.js'
 import { Session } from './session.js'
@@ -23,8 +23,15 @@ export class Owner {
     this.#config = config
     this.#leave = find(page, '#leave', HTMLButtonElement)
     find(page, '.owner', HTMLElement).textContent = OWNER
-    find(page, '#replace', HTMLButtonElement).addEventListener('click', () => void this.#replace(true))
-    find(page, '#restore', HTMLButtonElement).addEventListener('click', () => void this.#replace(false))
+    const publishes = (selector: string, publish: () => Promise<string>) =>
+      find(page, selector, HTMLButtonElement).addEventListener('click', () => void this.#publish(publish))
+    publishes('#replace', async () => inWords(await replaceKey(true), 'the key was replaced'))
+    publishes('#restore', async () => inWords(await replaceKey(false), 'the key was put back'))
+    publishes('#hide', async () => {
+      const outcome = await hideReplacement()
+      const hidden = inWords(outcome, 'the key was replaced, and the list says that another key was')
+      return 'published' in outcome ? `${hidden} The auditor says: ${outcome.published.auditor || 'nothing'}` : hidden
+    })
     this.#leave.addEventListener('click', () => void (this.#session === undefined ? this.start() : this.#close()))
   }
 
@@ -70,12 +77,12 @@ export class Owner {
     this.#leave.disabled = false
   }
 
-  async #replace(byFalse: boolean): Promise<void> {
-    const buttons = this.#page.querySelectorAll<HTMLButtonElement>('#replace, #restore')
+  async #publish(publish: () => Promise<string>): Promise<void> {
+    const buttons = this.#page.querySelectorAll<HTMLButtonElement>('.operator button')
     for (const button of buttons) button.disabled = true
     this.#write('#replaced', 'Publishing to both servers…')
-    const outcome = await replaceKey(byFalse).catch(() => undefined)
-    this.#write('#replaced', inWords(outcome, byFalse))
+    const away = 'Nothing was published: the demo’s own server does not answer.'
+    this.#write('#replaced', await publish().catch(() => away))
     for (const button of buttons) button.disabled = false
   }
 
@@ -134,11 +141,6 @@ const hex = (bytes: Uint8Array) => Array.from(bytes, byte => byte.toString(16).p
 
 const short = (key: Uint8Array) => element('code', {}, hex(key.subarray(0, 6)).replace(/....(?=.)/g, '$& '))
 
-function inWords(outcome: Awaited<ReturnType<typeof replaceKey>> | undefined, byFalse: boolean): string {
-  if (outcome === undefined) return 'Nothing was published: the demo’s own server does not answer.'
-  if ('published' in outcome) {
-    const what = byFalse ? 'the key was replaced' : 'the key was put back'
-    return `Published as version ${outcome.published.epoch}: ${what}.`
-  }
-  return refused(outcome)
+function inWords(outcome: Outcome<{ readonly epoch: number }>, what: string): string {
+  return 'published' in outcome ? `Published as version ${outcome.published.epoch}: ${what}.` : refused(outcome)
 }
