@@ -2,7 +2,7 @@
 // another one and prints its seed.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { Compiler, MUTANTS, mutated } from './mutants.js'
+import { Compiler, MUTANTS } from './mutants.js'
 
 /** Schedules to try when the known one does not find it any more. */
 const SCHEDULES = 40
@@ -19,8 +19,4 @@ test.each(MUTANTS)('a schedule finds the mutant: $name', async mutant => {
   if (found!.seed !== mutant.seed) {
     console.log(`${mutant.name}: no longer found by seed ${mutant.seed}, but by ${found!.seed}`)
   }
-})
-
-test('every mutant has its place in the sources', async () => {
-  for (const mutant of MUTANTS) expect(await mutated(mutant)).toContain(mutant.replace)
 })
