@@ -406,7 +406,7 @@ function nextNight(list: List, draw: Draw): Map<string, string> {
 }
 
 test('an owner brings a file each night: the lists become it, whatever kills the publisher or restarts servers', async () => {
-  const seeds = THOROUGH ? Array.from({ length: 6 }, (_, i) => i + 1) : [1]
+  const seeds = THOROUGH ? [1, 2, 3] : [1]
   for (const seed of seeds) {
     const draw = chance(seed)
     let list: List = numbered(1 + draw(60))
