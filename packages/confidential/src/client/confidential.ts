@@ -82,13 +82,14 @@ export function confidential(map: KeyhushMap, options: ConfidentialOptions): Key
   const refused = (call: string, what: string) => async () => {
     throw new UsageError(`${call}: expected a call that a confidential database has; ${what}`)
   }
-  const [get, getMany] = [one('get', bytes), many('getMany', bytes)]
   const own = {
-    get,
-    ...{ getText: one('getText', text), getJson: one('getJson', json) },
+    ...{ get: one('get', bytes), getText: one('getText', text), getJson: one('getJson', json) },
     has: async (key: Key, how?: CallOptions) => (await one('has', bytes)(key, how)) !== undefined,
-    getMany,
-    ...{ getManyText: many('getManyText', text), getManyJson: many('getManyJson', json) },
+    ...{
+      getMany: many('getMany', bytes),
+      getManyText: many('getManyText', text),
+      getManyJson: many('getManyJson', json),
+    },
     hasMany: async (keys: Iterable<Key>, how?: ManyOptions) =>
       (await many('hasMany', bytes)(keys, how)).map(value => value !== undefined),
     at: refused('at', 'its records are sealed. Use get()'),

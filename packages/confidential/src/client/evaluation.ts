@@ -7,6 +7,7 @@
 
 import { ristretto255, ristretto255_hasher, ristretto255_oprf } from '@noble/curves/ed25519.js'
 import { bytesToNumberLE } from '@noble/curves/utils.js'
+import { concatBytes } from '@noble/hashes/utils.js'
 import { hedged } from '../wire/derive.js'
 import { ELEMENT_BYTES } from '../wire/messages.js'
 import { combinationOf } from '../wire/shares.js'
@@ -43,7 +44,7 @@ export class Evaluation {
   /** `inputs`: 32 bytes each. `entropy`: ENTROPY_BYTES random bytes. */
   constructor(inputs: readonly Uint8Array[], entropy: Uint8Array) {
     const each = WIDE_BYTES + CHECK_BYTES
-    const secret = hedged(entropy, joined(inputs), each * inputs.length + WIDE_BYTES)
+    const secret = hedged(entropy, concatBytes(...inputs), each * inputs.length + WIDE_BYTES)
     const number = (at: number, bytes: number) => bytesToNumberLE(secret.subarray(at, at + bytes))
     this.#inputs = inputs
     this.#blinds = inputs.map((_, i) => Fn.create(number(each * i, WIDE_BYTES)))
@@ -52,7 +53,7 @@ export class Evaluation {
     secret.fill(0)
     const blinded = inputs.map((input, i) => ristretto255_hasher.hashToCurve(input, { DST }).multiply(this.#blinds[i]!))
     const check = this.#checked(blinded).add(Point.BASE.multiply(this.#checkBlind))
-    this.elements = joined([...blinded, check].map(element => element.toBytes()))
+    this.elements = concatBytes(...[...blinded, check].map(element => element.toBytes()))
   }
 
   /** Σ aᵢ·elementᵢ */
@@ -95,14 +96,4 @@ export function elementsOf(bytes: Uint8Array): Element[] | undefined {
 function times(element: Element, weight: number): Element {
   const product = element.multiplyUnsafe(BigInt(Math.abs(weight)))
   return weight < 0 ? product.negate() : product
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
-  let at = 0
-  for (const part of parts) {
-    all.set(part, at)
-    at += part.length
-  }
-  return all
 }

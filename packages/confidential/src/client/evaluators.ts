@@ -76,12 +76,15 @@ async function asked(
   begin()
   const under = new Replies(evaluators, evaluation, deal)
   return await new Promise((resolve, reject) => {
-    let left = servers.length
+    let [left, isFound] = [servers.length, false]
     servers.forEach(async ({ name, post }, i) => {
       try {
         const bytes = await post(EVALUATE_PATH, bodies[i]!, replyBytes(count))
-        const outputs = under.add(name, read(name, bytes))
-        if (outputs) resolve(outputs)
+        const outputs = isFound ? undefined : under.add(name, read(name, bytes))
+        if (outputs) {
+          isFound = true
+          resolve(outputs)
+        }
       } catch (error) {
         if (!(error instanceof ServerError)) return reject(error)
         under.failures.push(explained(error))

@@ -13,6 +13,7 @@ import { MAX_KEY_BYTES } from '@keyhush/protocol'
 import {
   BuildError,
   decodeValue,
+  faultOfText,
   keysOf,
   parseMembers,
   readDelimited,
@@ -48,7 +49,6 @@ const KEY_CHARACTERS = 64
 const FRESH_BYTES = 8
 const OPERATIONS = ['add', 'edit', 'delete']
 const NO_VALUE = new Uint8Array()
-const LONE_SURROGATE = /\p{Surrogate}/u
 
 /** Written at a time: a list may be longer than a string can be. */
 const ENTRIES_TOGETHER = 1000
@@ -233,9 +233,8 @@ async function readBatch(
       if (!isChange || Object.keys(others).length > 0 || hasValue === (op === 'delete')) {
         refuse('expected {"op": "add" or "edit", "key", "value"} or {"op": "delete", "key"}, got another line')
       }
-      if (LONE_SURROGATE.test(`${key}\n${value}`)) {
-        refuse('expected text, got a lone surrogate (\\ud800 to \\udfff), which has no UTF-8; write both halves')
-      }
+      const fault = faultOfText(`${key}\n${value}`)
+      if (fault !== undefined) return refuse(fault)
       const decoded = hasValue ? decodeValue(Buffer.from(value), encoding) : undefined
       if (typeof decoded === 'string') return refuse(decoded)
       add(sealing.change(op as string, Buffer.from(key as string), decoded, line))

@@ -2,6 +2,7 @@
 
 import { equalBytes, FINGERPRINT_BYTES, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
+import { concatBytes } from '@noble/hashes/utils.js'
 
 const FRESH_BYTES = 8
 const LENGTH_BYTES = 2
@@ -31,9 +32,7 @@ export function databaseIdOf(evaluationKey: Uint8Array): Uint8Array {
 
 /** `bytes` random bytes for one call, which do not repeat with the random source alone: they depend on all inputs too. */
 export const hedged = (random: Uint8Array, inputs: Uint8Array, bytes: number): Uint8Array => {
-  const both = new Uint8Array(random.length + inputs.length)
-  both.set(random)
-  both.set(inputs, random.length)
+  const both = concatBytes(random, inputs)
   const secret = derived('blinds', both, bytes)
   both.fill(0)
   return secret
@@ -50,9 +49,7 @@ export function opened(evaluated: Uint8Array, sealed: Uint8Array): Uint8Array<Ar
     const [salt, text] = [sealed.subarray(0, SALT_BYTES), sealed.slice(SALT_BYTES)]
     const mask = blake3(salt, { key, dkLen: text.length })
     for (let i = 0; i < text.length; i++) text[i]! ^= mask[i]!
-    const salted = new Uint8Array(4 + text.length)
-    salted.set(new TextEncoder().encode('salt'))
-    salted.set(text, 4)
+    const salted = concatBytes(new TextEncoder().encode('salt'), text)
     const isRight = equalBytes(blake3(salted, { key }).subarray(0, SALT_BYTES), salt)
     const length = text[FRESH_BYTES]! | (text[FRESH_BYTES + 1]! << 8)
     const start = FRESH_BYTES + LENGTH_BYTES

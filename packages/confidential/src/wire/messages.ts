@@ -1,7 +1,7 @@
 // An evaluation on the wire (docs/protocol/confidential.md): elements for an evaluator, and these times its share. All integers are
 // little-endian.
 
-import { DATABASE_ID_BYTES, WireError } from '@keyhush/protocol'
+import { DATABASE_ID_BYTES, isZero, WireError } from '@keyhush/protocol'
 
 /** The route that evaluates. */
 export const EVALUATE_PATH = '/v1/evaluate'
@@ -118,10 +118,7 @@ function opened(magic: string, bytes: Uint8Array, [from, to]: readonly [number, 
   if (format !== FORMAT) throw new WireError('version', `format: expected ${FORMAT}, got ${format}`)
   const count = view.getUint16(6, true)
   checkCount(count)
-  check(
-    bytes.subarray(from, to).every(byte => byte === 0),
-    'unused bytes: expected zeros, got others',
-  )
+  check(isZero(bytes, from, to), 'unused bytes: expected zeros, got others')
   return { view, elementsEnd: HEADER_BYTES + count * ELEMENT_BYTES }
 }
 

@@ -36,9 +36,13 @@ function parseEntry(text: string): { key: string; value: string } | string {
   const [unknown] = Object.keys(others)
   if (unknown !== undefined)
     return `expected "key" and "value" alone, got the member ${JSON.stringify(unknown)}; remove it`
-  if (LONE_SURROGATE.test(key) || LONE_SURROGATE.test(value))
-    return 'expected text, got a lone surrogate (\\ud800 to \\udfff), which has no UTF-8; write both halves'
-  return { key, value }
+  return faultOfText(`${key}\n${value}`) ?? { key, value }
 }
 
 const LONE_SURROGATE = /\p{Surrogate}/u
+
+/** Why a text of JSON cannot be bytes; undefined: it can. */
+export function faultOfText(text: string): string | undefined {
+  if (!LONE_SURROGATE.test(text)) return undefined
+  return 'expected text, got a lone surrogate (\\ud800 to \\udfff), which has no UTF-8; write both halves'
+}

@@ -46,7 +46,7 @@ export class Turns {
     }
     this.#isFirst = false
     // A network that has more to begin comes last again.
-    const [[network, calls]] = this.#waiting as unknown as [[string, (() => void)[]]]
+    const [network, calls] = this.#waiting.entries().next().value!
     const call = calls.shift()!
     this.#waiting.delete(network)
     if (calls.length > 0) this.#waiting.set(network, calls)
