@@ -563,7 +563,7 @@ describe('killed at any moment, it continues from its store, and checks nothing 
     }
   }
 
-  test('while it follows, or writes evidence', async () => {
+  thoroughly('while it follows, or writes evidence', async () => {
     const world = await audited()
     await world.publish([edit(1)])
     await world.publish([{ op: 'generation', headroom: 0 }])

@@ -33,6 +33,7 @@ import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { PUBLISHER, PUBLISHER_KEY } from '../../tests/support/publishing.js'
 import { filesIn, startStaticHost } from '../../tests/support/static-host.js'
+import { thoroughly } from '../../tests/support/thoroughly.js'
 import { Audit } from '../dist/audit/audit.js'
 import { Cosigner, type CosignerOptions } from '../dist/audit/cosigner.js'
 import { keepLeaf, leafOf } from '../dist/audit/leaves.js'
@@ -113,43 +114,57 @@ async function cosigning(world: World, { key, log, policyFor }: Publisher, files
   return { url, policy, close, audit, storage }
 }
 
-test('a publisher whose policy demands an auditor publishes as soon as that has checked, also after it was killed', async () => {
-  const world = await audited()
-  const { line, keyFile, policyFor, run } = await logged(world)
-  const urls = world.servers.map(({ url }) => url)
-  const args = ['audit', '--servers', urls.join(), '--publisher-key', PUBLISHER_KEY, '--store', world.store]
-  const witness = async () => {
-    // It looks once an hour, or when it is asked.
-    const how = ['--every', '3600', '--cosign', `${NAME}=${keyFile}`, '--log', line, '--listen', '0', '--metrics', '0']
-    const { child, printed, finished } = started(process.execPath, [command, ...args, ...how])
-    await expect.poll(() => printed.stderr).toMatch(/answers the log at \S+\n/)
-    const [, url] = /answers the log at (\S+)/.exec(printed.stderr)!
-    const [, figures] = /figures at (\S+)/.exec(printed.stderr)!
-    const signed = async () =>
-      Number(/^keyhush_audit_cosigned_epoch (.*)$/m.exec(await (await fetch(figures!)).text())![1])
-    return { child, finished, printed, policy: await policyFor(url!), signed }
-  }
-  const first = await witness()
-  expect(first.printed.stderr).toContain(/witness auditor (\S+)/.exec(first.policy)![1])
-  expect(await first.signed()).toBe(0)
-  await run()
-  await run([edit(1)])
-  expect(await first.signed()).toBe(2)
-  const common = { servers: urls, publisherKey: PUBLISHER.publicKey, mode: 'instant', development: true } as const
-  const map = await open({ ...common, witnesses: first.policy })
-  onTestFinished(() => map.close())
-  expect([map.epoch, await map.getText('key 1')]).toEqual([2, 'other'])
-  first.child.kill('SIGKILL')
-  await first.finished
-  await expect(run([edit(2)])).rejects.toThrow('expected a quorum of witnesses for epoch 3')
-  const second = await witness()
-  expect(await second.signed()).toBe(2)
-  await run([edit(3)])
-  await map.sync()
-  expect([map.epoch, await map.getText('key 3')]).toEqual([4, 'other'])
-  second.child.kill('SIGTERM')
-  expect((await second.finished).code).toBe(0)
-})
+thoroughly(
+  'a publisher whose policy demands an auditor publishes as soon as that has checked, also after it was killed',
+  async () => {
+    const world = await audited()
+    const { line, keyFile, policyFor, run } = await logged(world)
+    const urls = world.servers.map(({ url }) => url)
+    const args = ['audit', '--servers', urls.join(), '--publisher-key', PUBLISHER_KEY, '--store', world.store]
+    const witness = async () => {
+      // It looks once an hour, or when it is asked.
+      const how = [
+        '--every',
+        '3600',
+        '--cosign',
+        `${NAME}=${keyFile}`,
+        '--log',
+        line,
+        '--listen',
+        '0',
+        '--metrics',
+        '0',
+      ]
+      const { child, printed, finished } = started(process.execPath, [command, ...args, ...how])
+      await expect.poll(() => printed.stderr).toMatch(/answers the log at \S+\n/)
+      const [, url] = /answers the log at (\S+)/.exec(printed.stderr)!
+      const [, figures] = /figures at (\S+)/.exec(printed.stderr)!
+      const signed = async () =>
+        Number(/^keyhush_audit_cosigned_epoch (.*)$/m.exec(await (await fetch(figures!)).text())![1])
+      return { child, finished, printed, policy: await policyFor(url!), signed }
+    }
+    const first = await witness()
+    expect(first.printed.stderr).toContain(/witness auditor (\S+)/.exec(first.policy)![1])
+    expect(await first.signed()).toBe(0)
+    await run()
+    await run([edit(1)])
+    expect(await first.signed()).toBe(2)
+    const common = { servers: urls, publisherKey: PUBLISHER.publicKey, mode: 'instant', development: true } as const
+    const map = await open({ ...common, witnesses: first.policy })
+    onTestFinished(() => map.close())
+    expect([map.epoch, await map.getText('key 1')]).toEqual([2, 'other'])
+    first.child.kill('SIGKILL')
+    await first.finished
+    await expect(run([edit(2)])).rejects.toThrow('expected a quorum of witnesses for epoch 3')
+    const second = await witness()
+    expect(await second.signed()).toBe(2)
+    await run([edit(3)])
+    await map.sync()
+    expect([map.epoch, await map.getText('key 3')]).toEqual([4, 'other'])
+    second.child.kill('SIGTERM')
+    expect((await second.finished).code).toBe(0)
+  },
+)
 
 test.each([
   [['--cosign', 'x=y'], 'expected --cosign, --log and --listen together'],

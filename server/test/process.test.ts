@@ -11,6 +11,7 @@ import { decodeAnswer, decodeManifest, encodeInstantQuery, INSTANT_PATH, parseEr
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { NEEDS_LINUX, needs } from '../../tests/support/needs.js'
+import { thoroughly } from '../../tests/support/thoroughly.js'
 import { keyhush } from './command.js'
 import { builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
 import { deaf } from './sockets.js'
@@ -31,19 +32,22 @@ test('what is not built, or half, says so', async () => {
 // So lmdb's loader is told of another platform: an installation from another machine, or without optional packages, is no different.
 const WITHOUT_BINARY = { npm_config_arch: 'none' }
 
-test('without the binary of LMDB only a store in a directory is refused, in one line that says what to install', async () => {
-  const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
-  const args = ['serve', '--dataset', dataset, '--port', '0', '--log-level', 'silent']
-  await serving(process.execPath, [command, ...args], WITHOUT_BINARY)
-  const store = ['--store', join(await temporaryDirectory(), 'store')]
-  const { code, stderr } = await started(process.execPath, [command, ...args, ...store], WITHOUT_BINARY).finished
-  expect([code, stderr]).toEqual([
-    1,
-    expect.stringMatching(/^keyhush: expected the package @lmdb\/lmdb-\S+,.* No native build .*--omit=optional.*\n$/),
-  ])
-})
+thoroughly(
+  'without the binary of LMDB only a store in a directory is refused, in one line that says what to install',
+  async () => {
+    const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
+    const args = ['serve', '--dataset', dataset, '--port', '0', '--log-level', 'silent']
+    await serving(process.execPath, [command, ...args], WITHOUT_BINARY)
+    const store = ['--store', join(await temporaryDirectory(), 'store')]
+    const { code, stderr } = await started(process.execPath, [command, ...args, ...store], WITHOUT_BINARY).finished
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^keyhush: expected the package @lmdb\/lmdb-\S+,.* No native build .*--omit=optional.*\n$/),
+    ])
+  },
+)
 
-test(
+thoroughly(
   'with little address space, as shared hosts give, one line says what to do, and that helps',
   NEEDS_LINUX,
   async () => {
@@ -80,7 +84,7 @@ test('whose standard output nobody reads any more ends with the same status, and
 const MANY = 1000
 const queue = process.platform === 'linux' ? Number(await readFile('/proc/sys/net/core/somaxconn', 'utf8')) : 0
 
-test(
+thoroughly(
   'who connects while the process is held need not knock again',
   needs(queue >= MANY, `a queue of ${MANY} connections (net.core.somaxconn)`),
   async () => {
@@ -363,7 +367,7 @@ describe('keyhush build', () => {
     expect(stdout).toMatch(/^database id: [0-9a-f]{32}\nmanifest hash: [0-9a-f]{64}\n$/m)
   })
 
-  test("writes to disk under Yarn's Plug'n'Play, whose file handles have no sync()", async () => {
+  thoroughly("writes to disk under Yarn's Plug'n'Play, whose file handles have no sync()", async () => {
     const dir = await temporaryDirectory()
     const key = join(dir, 'key')
     const data = await dataFile('a.csv', 'key,value\nalpha,1\n')

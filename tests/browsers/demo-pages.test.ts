@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Demo, exportPage, phishingDomains, startDemo } from '../../demo/build/node/start.js'
 import { temporaryFolder } from '../support/servers.js'
 import { sampled, THOROUGH } from '../support/thorough.js'
+import { thoroughly } from '../support/thoroughly.js'
 import { complaintsOf, serveFiles } from '../support/web.js'
 import { ask, counting, DESKTOP, fill, go, PAGES, PHONE, press, seenBy, visiting } from './demo-visits.js'
 
@@ -95,7 +96,7 @@ await visiting({ browsers: ['chromium', 'firefox'], demo: () => demo }, ({ name,
       expect(bytes.reduce((sum, n) => sum + n, 0)).toBe(sent.length)
     }))
 
-  test('one server alone: a lookup has the same lengths whatever is asked, and a lie is caught', () =>
+  thoroughly('one server alone: a lookup has the same lengths whatever is asked, and a lie is caught', () =>
     asStranger(async visitor => {
       const asked = (['A', 'B', 'C'] as const).map(server => counting(demo, server))
       await go(visitor, demo.url, 'one')
@@ -128,7 +129,7 @@ await visiting({ browsers: ['chromium', 'firefox'], demo: () => demo }, ({ name,
       const after = await lengths()
       expect([after[1], ...after.slice(2)]).toEqual(['Not there: no-such-domain.example', ...before.slice(2)])
 
-      for (let i = 0; i < (THOROUGH ? 20 : 1); i += 1) {
+      for (let i = 0; i < 20; i += 1) {
         await visitor.$eval('#one .answer button', lie => (lie as HTMLButtonElement).click())
         const caught = await answer('[data-kind=caught]')
         expect(caught).toContain('Server A lied. The answer was refused.The demo changed one bit of server A’s reply.')
@@ -139,7 +140,8 @@ await visiting({ browsers: ['chromium', 'firefox'], demo: () => demo }, ({ name,
       }
       const review = await visitor.$eval('#one a[href*=review]', link => (link as HTMLAnchorElement).href)
       expect(await (await fetch(review)).text()).toContain('Nobody outside has reviewed this scheme.')
-    }))
+    }),
+  )
 
   test('without WebAssembly, one server does not answer, and the page says what does', () =>
     asStranger(async visitor => {

@@ -195,7 +195,7 @@ test.each(namings.slice(0, THOROUGH ? 2 : 1))(
     const first = await dev({}, ...kept)
     expect(await first.stop('SIGTERM')).toBe(0)
     await writeFile(data, 'key,value\notter,lakes\nheron,shore\n')
-    for (let run = 0; run < 2; run++) {
+    for (let run = 0; run < (THOROUGH ? 2 : 1); run++) {
       const second = await dev({}, ...kept)
       expect(second.printed.text).toContain('animals.csv is not the list that')
       const map = await open({ servers: second.servers, publisherKey: first.publisherKey })
@@ -228,7 +228,7 @@ thoroughly('a folder that was begun with other options: the error says which, an
   await served.toThrow('To continue, give the dataset that the store was created from, and publish the changes')
 })
 
-test('each server is a process of its own, and ends with the one that started it', NEEDS_LINUX, async () => {
+thoroughly('each server is a process of its own, and ends with the one that started it', NEEDS_LINUX, async () => {
   const { child, servers, exited } = await dev({})
   const children = await childrenOf(child.pid!)
   for (const pid of children) mayOutlive.add(pid)
@@ -311,7 +311,7 @@ test('keys of the terminal make a server misbehave in every way there is, and be
   expect((await running.exited)[0]).toBe(0)
 })
 
-test('as a job in the background of a terminal it runs on, without keys', TERMINAL, async () => {
+thoroughly('as a job in the background of a terminal it runs on, without keys', TERMINAL, async () => {
   const { servers, printed, exited, child } = await dev({ inTerminal: 'background' })
   expect((await fetch(`${servers[0]}/v1/info`)).status).toBe(200)
   expect(printed.text).not.toContain('Keys:')
