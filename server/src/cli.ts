@@ -94,6 +94,10 @@ const layoutOptions = () => [
     '--one-server',
     'experimental: make the public hint for lookups with one server, without a download; needs --expires (docs/operations/one-server.md)',
   ),
+  new Option(
+    '--filter',
+    'make slot marks: a client that downloads them with the key directory knows of most absent keys by itself (lists with keys)',
+  ),
   new Option('--succeeds <file>', 'manifest that this generation follows, as GET /v1/manifest returns it'),
   nameOption(),
 ]

@@ -7,6 +7,7 @@ import type { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { type KeyhushError, open } from '@keyhush/client'
+import { decodeManifest } from '@keyhush/protocol'
 import { MISBEHAVIOURS } from '@keyhush/server/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { reachedAt } from '../../server/dist/commands/dev.js'
@@ -157,6 +158,8 @@ test.each(counts.slice(0, THOROUGH ? 2 : 1))(
       const { headers } = await fetch(`${servers[0]}/v1/info`, { headers: { origin } })
       expect([origin, headers.get('access-control-allow-origin')]).toEqual([origin, allowed ? origin : null])
     }
+    const manifest = await fetch(`${servers[0]}/v1/manifest`)
+    expect(decodeManifest(new Uint8Array(await manifest.arrayBuffer())).slotMarksHash).toHaveLength(32)
     // An unsigned batch is refused.
     const unsigned = await fetch(`${servers[1]}/v1/publish`, { method: 'POST', body: 'x' })
     expect(unsigned.ok).toBe(false)
@@ -221,7 +224,7 @@ thoroughly('a folder that was begun with other options: the error says which, an
 
   const [other, dataset] = [join(folder.path, 'other.csv'), join(folder.path, 'dataset')]
   await writeFile(other, 'key,value\notter,lakes\n')
-  await runKeyhush('build', other, '--max-value-bytes', '40', '--out', dataset)
+  await runKeyhush('build', other, '--max-value-bytes', '40', '--filter', '--out', dataset)
   const store = join(folder.path, 'longer', 'a')
   const served = expect(runKeyhushProcess('serve', '--port', '0', '--store', store, '--dataset', dataset)).rejects
   await served.toThrow('the data file has other contents')

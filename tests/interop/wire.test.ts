@@ -7,6 +7,7 @@
 
 import { writeFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
+import { slotMark } from '@keyhush/protocol'
 import { bytesToHex as hex, hexToBytes as unhex, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
 import { keyless as shared } from '../../packages/protocol/test/manifests.js'
@@ -20,8 +21,10 @@ import { hash } from './reference/hash.js'
 import { answerBytes, generate, groupsAmong, groupsOf, lastVector } from './reference/instant.js'
 import type { Suite } from './reference/layout.js'
 import { HEADER_FIELDS, POINTPROOFS_FIELDS } from './reference/manifest.js'
+
 import { HEAD_FIELDS, type InstantOf, type Sharing } from './reference/message.js'
 import { BATCH_FIELDS, signWith } from './reference/publishing.js'
+import { isExcluded, slotMarks } from './reference/slot-marks.js'
 import { readVectors, stream, vectorsFile } from './vectors.js'
 
 /** As `makeVectors` makes them. */
@@ -157,7 +160,8 @@ test('the vectors are those that this file makes', () => {
 testAll("fields stand where the reference's tables say", Object.entries(HEADER_FIELDS), ([field, length]) => {
   for (const { fields, bytes } of vectors.manifests) {
     const says = { ...fields, magic: hex(utf8ToBytes('PIRM')), format: 1, packing: Math.log2(fields.blockRecords) }
-    const value = { ...says, hinted: fields.oneServerHint !== undefined }[field as keyof typeof HEADER_FIELDS]
+    const flags = { hinted: fields.oneServerHint !== undefined, marked: fields.slotMarksHash !== undefined }
+    const value = { ...says, ...flags }[field as keyof typeof HEADER_FIELDS]
     const written = typeof value === 'string' ? value : littleEndian(Number(value), length)
     expect(partOf(bytes, field as keyof typeof HEADER_FIELDS)).toBe(written)
   }
@@ -246,6 +250,22 @@ describe.each([
   })
 })
 
+test('the slot marks are those of fingerprints, as packages/protocol makes them, and exclude no listed key', () => {
+  const { recordBytes, records, marks, keys } = vectors.slotMarks
+  const all = unhex(records)
+  const marked = unhex(marks)
+  marked.forEach((mark, i) => {
+    const record = all.subarray(i * recordBytes, (i + 1) * recordBytes)
+    expect(mark).toBe(record.every(byte => byte === 0) ? 0 : slotMark(record))
+  })
+  expect(marked).toHaveLength(all.length / recordBytes)
+  for (const { index, fingerprint, excluded } of keys) {
+    expect(marked[index] !== slotMark(unhex(fingerprint))).toBe(excluded)
+    if (records.includes(fingerprint) && records.indexOf(fingerprint) === 2 * recordBytes * index)
+      expect(excluded).toBe(false)
+  }
+})
+
 test('the signatures are those of an independent library, and servers verify them and no others', () => {
   const { batchSignatures, manifestSignatures } = vectors
   for (const { seed, publicKey, message, signature } of [
@@ -323,6 +343,7 @@ function makeVectors() {
     comment: 'Made by tests/interop/wire.test.ts. Bytes are hex.',
     manifests,
     pairs: makePairs(),
+    slotMarks: makeSlotMarks(),
     queries: (
       [
         ['smallest', 1, [[0]]],
@@ -612,7 +633,7 @@ function bytes(label: string, count: number): string {
 
 function makeManifests(): Manifest[] {
   const zero = '00'.repeat(32)
-  const { commitments, contentHashes, pointproofs, oneServerHint, ...plain } = shared
+  const { commitments, contentHashes, pointproofs, oneServerHint, slotMarksHash, ...plain } = shared
   const keyless = { ...inHex(plain), suite: 1 as Suite, databaseId: bytes('database', 16) }
   const keyed = {
     ...{ ...keyless, keyed: true, directoryBytes: 68, directoryHash: bytes('directory', 32) },
@@ -675,12 +696,34 @@ function makeManifests(): Manifest[] {
       ...{ ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
     },
     hinted: { ...keyed, ...sized(9, 8, 2, 5), recordBytes: 24, expires: 1, oneServerHint: bytes('hint', 32) },
+    marked: { ...keyed, ...sized(9, 8, 2, 5), recordBytes: 24, slotMarksHash: bytes('marks', 32) },
+    'hinted and marked, with Pointproofs': {
+      ...{ ...keyed, suite: 6, ...sized(9, 8, 2, 5), recordBytes: 24, pointproofs: POINTPROOFS },
+      ...{ expires: 1, oneServerHint: bytes('hint', 32), slotMarksHash: bytes('marks', 32) },
+    },
     'hinted, with Pointproofs': {
       ...{ ...keyless, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs: POINTPROOFS },
       ...{ expires: 1, oneServerHint: bytes('hint', 32) },
     },
   }
   return Object.entries(cases).map(([name, fields]) => ({ name, fields, bytes: reference.encodeManifest(fields) }))
+}
+
+/** Records of a fingerprint and one byte, an empty slot among them; and keys, listed and not, that a directory leads to their slots. */
+function makeSlotMarks() {
+  const print = (last: number) => bytes(`slot ${last}`, 15) + littleEndian(last, 1)
+  const empty = '00'.repeat(16)
+  const prints = [print(0), print(1), empty, print(253), print(254), print(255)]
+  const records = prints.map(of => of + (of === empty ? '00' : 'aa')).join('')
+  const recordBytes = 17
+  const marks = slotMarks(unhex(records), recordBytes)
+  const keys = [...prints.entries(), [0, print(255)] as const, [1, print(0)] as const, [2, print(7)] as const]
+  return {
+    ...{ recordBytes, records, marks: hex(marks) },
+    keys: keys.flatMap(([index, fingerprint]) =>
+      fingerprint === empty ? [] : [{ index, fingerprint, excluded: isExcluded(marks, index, unhex(fingerprint)) }],
+    ),
+  }
 }
 
 /** Behind epoch 7 of generation 2, its first, of four records: what may come next, and what is one step from that. */
@@ -735,6 +778,8 @@ function makePairs() {
     ['a generation too far', false, { ...anew, generation: 4 }],
     ['no update list', false, noList],
     ['an update list into a generation', false, { generation: 3 }],
+    ['slot marks in the middle of a generation', false, { slotMarksHash: bytes('marks', 32) }],
+    ['slot marks in the next generation', true, { ...anew, slotMarksHash: bytes('marks', 32) }],
     ['another suite', false, { suite: 2, directoryCommitment: zero }],
     ['another record length', false, { recordBytes: 25, valueBytes: 9 }],
     ['lengths of values instead of longer ones', false, { variable: true, valueBytes: 6 }],
@@ -843,6 +888,12 @@ function makeRefused(named: Named): Refused[] {
     'an update list in suite 6 shorter than its header': set(later, 'updateListBytes', 39),
     'an update list in suite 6 longer than any': set(later, 'updateListBytes', 40 + 5 * (53 + 8) + 1),
     'no update list in suite 6': set(later, 'updateListBytes', 0),
+    'neither hinted nor not': set(keyed, 'hinted', 2),
+    'neither marked nor not': set(keyed, 'marked', 2),
+    'marked without slot marks': set(keyed, 'marked', 1),
+    'slot marks of no hash': `${set(keyed, 'marked', 1)}${'00'.repeat(32)}`,
+    'slot marks without keys': `${set(keyless, 'marked', 1)}${bytes('marks', 32)}`,
+    'slot marks, a byte too few': bytesOf('marked').slice(0, -2),
   }
   const query = reference.encodeQuery(named('keyed').fields, [[0, 4]], 1)
   const queries: Cases = [

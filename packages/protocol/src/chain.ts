@@ -4,7 +4,7 @@ import { checkInteger, copyOf, equalBytes, viewOf } from './bytes.js'
 import { POINTPROOFS_ENTRIES, UPDATE_ENTRY_HEADER_BYTES, UPDATE_LIST_HEADER_BYTES } from './constants.js'
 import { malformed } from './errors.js'
 import { type Fields, namesOf, type Values } from './fields.js'
-import { CONSTANT, decodeFirst, exactly, HEADER, type Manifest, POINTPROOFS, withFlag } from './manifest.js'
+import { CONSTANT, decodeFirst, exactly, HEADER, type Manifest, POINTPROOFS, withFlags } from './manifest.js'
 
 /** Offsets in the header of an update list. */
 const AT = { recordBytes: 28, entries: 32 } as const
@@ -39,7 +39,7 @@ export function checkFollows(previous: Manifest, next: Manifest): void {
     checkInteger('update list length', next.updateListBytes, ...exactly(0))
     return
   }
-  checkNext(HEADER, withFlag(previous), withFlag(next))
+  checkNext(HEADER, withFlags(previous), withFlags(next))
   if (next.updateListBytes === 0) malformed('update list length', 'a list within a generation', 0)
   if (previous.pointproofs === undefined || next.pointproofs === undefined) return
   checkNext(POINTPROOFS, { ...previous.pointproofs, ...CONSTANT }, { ...next.pointproofs, ...CONSTANT })

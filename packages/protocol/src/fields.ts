@@ -96,7 +96,8 @@ export function checkKeyless<F extends Fields>(fields: F, values: Values<F>): vo
     if (fields[key]!.keyedOnly) checkZero(fields[key]!.name, values[key], 'without keys')
 }
 
-/** Throws WireError for a number or bytes that are not zero; `why` says what calls for it. */
+/** Throws WireError for a number, flag or bytes that are not zero; `why` says what calls for it. */
 export function checkZero(name: string, value: unknown, why: string): void {
-  if (typeof value === 'number' ? value !== 0 : !isZero(value as Uint8Array)) malformed(name, `zero ${why}`, 'others')
+  if (typeof value === 'object' ? !isZero(value as Uint8Array) : Number(value) !== 0)
+    malformed(name, `zero ${why}`, 'others')
 }

@@ -79,8 +79,10 @@ export const HEADER = {
   previousManifest: byteString('previous manifest', HASH_BYTES),
   /** b: the directory has 2^b blocks, which are looked up one at a time in mode `instant` */
   directoryBlockLog: number('directory block bits', 2, { max: 16, ...same, ...keyedOnly }),
-  /** the hash of a public hint for lookups with one server stands last */
-  hinted: flag('hinted', 2, same),
+  /** the hash of a public hint for lookups with one server follows */
+  hinted: flag('hinted', 1, same),
+  /** the hash of the slot marks stands last */
+  marked: flag('marked', 1, { ...same, ...keyedOnly }),
   /** of each block with its padding */
   directoryBlockBytes: number('directory block length', 4, { max: MAX_RECORD_BYTES, ...same, ...keyedOnly }),
   /** keys are hashed under it */
@@ -104,7 +106,7 @@ export const POINTPROOFS = {
 }
 
 /** What a manifest says. */
-export interface Manifest extends Omit<Values<typeof HEADER>, 'hinted'> {
+export interface Manifest extends Omit<Values<typeof HEADER>, 'hinted' | 'marked'> {
   /** 32·Q bytes, partition 0 first; zero in suite 2 */
   readonly commitments: Uint8Array
   /** 32·Q bytes, partition 0 first */
@@ -113,6 +115,8 @@ export interface Manifest extends Omit<Values<typeof HEADER>, 'hinted'> {
   readonly pointproofs?: PointproofsFields | undefined
   /** BLAKE3 of the public hint for lookups with one server; missing: there are none */
   readonly oneServerHint?: Uint8Array | undefined
+  /** BLAKE3 of the slot marks; missing: there are none */
+  readonly slotMarksHash?: Uint8Array | undefined
 }
 
 /** What answers of suite 6 are verified with. */
@@ -132,26 +136,33 @@ export const MANIFEST_POINTPROOFS_BYTES = headerBytes(POINTPROOFS)
 
 /** No manifest is longer. */
 export const LONGEST_MANIFEST_BYTES =
-  MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * MAX_PARTITIONS + MANIFEST_POINTPROOFS_BYTES + HASH_BYTES
+  MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * MAX_PARTITIONS + MANIFEST_POINTPROOFS_BYTES + 2 * HASH_BYTES
 
 /** Where the parts of a manifest end that not every one has. */
-function endsOf({ suite, partitions, hinted }: Pick<Values<typeof HEADER>, 'suite' | 'partitions' | 'hinted'>): {
+function endsOf({
+  suite,
+  partitions,
+  hinted,
+  marked,
+}: Pick<Values<typeof HEADER>, 'suite' | 'partitions' | 'hinted' | 'marked'>): {
   readonly pointproofs: number
   readonly hint: number
+  readonly marks: number
 } {
   const hashes = MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * partitions
   const pointproofs = hashes + (hasRows({ suite }) ? MANIFEST_POINTPROOFS_BYTES : 0)
-  return { pointproofs, hint: pointproofs + (hinted ? HASH_BYTES : 0) }
+  const hint = pointproofs + (hinted ? HASH_BYTES : 0)
+  return { pointproofs, hint, marks: hint + (marked ? HASH_BYTES : 0) }
 }
 
 /** The manifest's canonical bytes. Throws WireError if the values contradict each other. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
-  const { oneServerHint } = manifest
-  const values = withFlag(manifest)
+  const { oneServerHint, slotMarksHash } = manifest
+  const values = withFlags(manifest)
   const header = writeFields(HEADER, values)
   checkRules(manifest)
   const ends = endsOf(values)
-  const bytes = new Uint8Array(ends.hint)
+  const bytes = new Uint8Array(ends.marks)
   writeMagic(bytes, MAGIC)
   viewOf(bytes).setUint16(FORMAT_AT, FORMAT, true)
   bytes.set(header, HEADER_AT)
@@ -166,6 +177,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     bytes.set(writeFields(POINTPROOFS, { ...pointproofs, ...CONSTANT }), at)
   }
   if (oneServerHint !== undefined) bytes.set(oneServerHint, ends.pointproofs)
+  if (slotMarksHash !== undefined) bytes.set(slotMarksHash, ends.hint)
   return bytes
 }
 
@@ -193,10 +205,10 @@ export function decodeFirst(bytes: Uint8Array): { readonly manifest: Manifest; r
   checkMagic(bytes, MAGIC)
   const view = viewOf(bytes)
   checkVersion('manifest', view.getUint16(FORMAT_AT, true), view.getUint16(HEADER_AT, true))
-  const { hinted, ...header } = readFields(HEADER, bytes.subarray(HEADER_AT))
+  const { hinted, marked, ...header } = readFields(HEADER, bytes.subarray(HEADER_AT))
   const { partitions } = header
-  const ends = endsOf({ ...header, hinted })
-  const length = ends.hint
+  const ends = endsOf({ ...header, hinted, marked })
+  const length = ends.marks
   atLeast(length)
   const commitments = new Uint8Array(HASH_BYTES * partitions)
   const contentHashes = new Uint8Array(HASH_BYTES * partitions)
@@ -208,15 +220,20 @@ export function decodeFirst(bytes: Uint8Array): { readonly manifest: Manifest; r
   const pointproofs = hasRows(header) && {
     pointproofs: readPointproofs(bytes.subarray(ends.pointproofs - MANIFEST_POINTPROOFS_BYTES, ends.pointproofs)),
   }
-  const hint = hinted && { oneServerHint: copyOf(bytes, ends.pointproofs, length) }
-  const manifest = { ...header, commitments, contentHashes, ...pointproofs, ...hint }
+  const hint = hinted && { oneServerHint: copyOf(bytes, ends.pointproofs, ends.hint) }
+  const marks = marked && { slotMarksHash: copyOf(bytes, ends.hint, length) }
+  const manifest = { ...header, commitments, contentHashes, ...pointproofs, ...hint, ...marks }
   checkRules(manifest)
   return { manifest, length }
 }
 
 /** The header's values of a manifest. */
-export function withFlag(manifest: Manifest): Values<typeof HEADER> {
-  return { ...manifest, hinted: manifest.oneServerHint !== undefined }
+export function withFlags(manifest: Manifest): Values<typeof HEADER> {
+  return {
+    ...manifest,
+    hinted: manifest.oneServerHint !== undefined,
+    marked: manifest.slotMarksHash !== undefined,
+  }
 }
 
 /** The plain BLAKE3 of partition `q`, a view into the manifest. */
@@ -254,7 +271,7 @@ function checkRules(manifest: Manifest): void {
     malformed('query limit', `answers of at most ${MAX_ENTRIES_BYTES} bytes`, longest)
   }
   if (keyed) checkDirectory(manifest)
-  else checkKeyless(HEADER, withFlag(manifest))
+  else checkKeyless(HEADER, withFlags(manifest))
   checkSuccession(manifest)
   checkLength('commitments', manifest.commitments, HASH_BYTES * partitions)
   checkLength('content hashes', manifest.contentHashes, HASH_BYTES * partitions)
@@ -263,12 +280,17 @@ function checkRules(manifest: Manifest): void {
     checkZero('directory commitment', manifest.directoryCommitment, 'in suite 2')
   }
   checkPointproofs(manifest)
-  const { oneServerHint } = manifest
+  const { oneServerHint, slotMarksHash } = manifest
+  if (slotMarksHash !== undefined) checkHash('slot marks hash', slotMarksHash)
   if (oneServerHint === undefined) return
   if (!isCommitted(manifest)) malformed('hinted', 'a suite other than 2', 'suite 2')
   if (manifest.expires === 0) malformed('expiry', 'one, with a hint', 'none')
-  checkLength('hint hash', oneServerHint, HASH_BYTES)
-  if (isZero(oneServerHint)) malformed('hint hash', 'a hash', 'zero')
+  checkHash('hint hash', oneServerHint)
+}
+
+function checkHash(name: string, hash: Uint8Array): void {
+  checkLength(name, hash, HASH_BYTES)
+  if (isZero(hash)) malformed(name, 'a hash', 'zero')
 }
 
 function checkPointproofs(manifest: Manifest): void {

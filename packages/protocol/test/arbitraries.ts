@@ -28,6 +28,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
     epoch: fc.constantFrom(1, 2, 0xffff_ffff),
     laterGeneration: fc.boolean(),
     hinted: fc.boolean(),
+    marked: fc.boolean(),
   })
   .chain(choice => {
     const overhead = (choice.keyed ? 16 : 0) + (choice.variable ? 2 : 0)
@@ -65,6 +66,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
       contentHashes: bytesOf(32 * choice.partitions),
       pointproofs: choice.suite !== 6 ? fc.constant(undefined) : pointproofs,
       oneServerHint: choice.hinted && choice.suite !== 2 ? markedBytes(32) : fc.constant(undefined),
+      slotMarksHash: choice.keyed && choice.marked ? markedBytes(32) : fc.constant(undefined),
     })
   })
   .map(({ updates, ...fields }) => {

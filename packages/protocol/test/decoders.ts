@@ -140,6 +140,10 @@ export const CORPUS: readonly Uint8Array[] = [
   }),
   wire.encodeFenceReply('granted'),
   wire.encodeManifest({ ...manifests[0]!, expires: 1, oneServerHint: new Uint8Array(32).fill(6) }),
+  ...manifests
+    .filter(({ keyed }) => keyed)
+    .slice(0, 1)
+    .map(keyed => wire.encodeManifest({ ...keyed, slotMarksHash: new Uint8Array(32).fill(9) })),
   wire.encodeOneServerQuery(manifests[0]!, 'directory', 2, new Uint8Array(8).fill(7)),
   wire.encodeOneServerAnswer(manifests[0]!, 'records', 1, new Uint8Array(8).fill(8)),
   wire.encodeFenceReply('refused'),

@@ -11,7 +11,7 @@ import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
 import { decodeManifest, type Manifest, toHex } from '@keyhush/protocol'
 import closeWithGrace from 'close-with-grace'
 import { OperatorError } from '../base/errors.js'
-import { buildDataset } from '../dataset/build.js'
+import { buildDataset, hasKeys } from '../dataset/build.js'
 import { createKeyFile, readKeyFile } from '../publisher/files.js'
 import { publish } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
@@ -79,8 +79,9 @@ export async function dev(data: string, options: DevArguments, withheld?: DevTex
   const record = await PublisherRecord.open(`${keyFile}.record`)
   const built = join(temporary, 'built', basename(data)) // messages name it
   const alone = ports.length === 1 && { oneServer: true, expires: Math.floor(Date.now() / 1000) + DAYS * 24 * 60 * 60 }
+  const filter = !withheld && hasKeys({ ...choices, data })
   const { databaseId, manifest, manifestHash } = await withProgress(onProgress =>
-    buildDataset({ ...choices, ...alone, data, out: built, onProgress }),
+    buildDataset({ ...choices, ...alone, filter, data, out: built, onProgress }),
   )
   const names = NAMES.slice(0, ports.length)
   // The stores go on with the list that they were begun with; the app's developer publishes what the file changes.

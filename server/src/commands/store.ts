@@ -77,6 +77,7 @@ const DECIDED: readonly (readonly [option: string, (manifest: Manifest) => strin
   ['--max-value-bytes', ({ valueBytes, variable }) => `values of ${variable ? 'up to ' : ''}${valueBytes} bytes`],
   ['--pack', ({ blockRecords }) => `${blockRecords} records a block`],
   ['--one-server', manifest => `${hasOneServer(manifest) ? 'a' : 'no'} public hint for lookups with one server`],
+  ['--filter', ({ slotMarksHash }) => `${slotMarksHash === undefined ? 'no' : 'its'} slot marks`],
   ['--proofs', manifest => `proofs ${proofsOf(manifest).join(' and ')}`],
 ]
 
@@ -84,7 +85,8 @@ const DECIDED: readonly (readonly [option: string, (manifest: Manifest) => strin
 async function checkDataset(dataset: string, location: string, stored: Manifest): Promise<void> {
   const file = manifestPath(dataset)
   const given = await readingFrom(file, async () => decodeManifest(await readFile(file)))
-  if (equalBytes(given.databaseId, stored.databaseId) && hasOneServer(given) === hasOneServer(stored)) return
+  const has = ({ slotMarksHash, ...of }: Manifest) => `${hasOneServer(of)} ${slotMarksHash !== undefined}`
+  if (equalBytes(given.databaseId, stored.databaseId) && has(given) === has(stored)) return
   const difference =
     differingOptions(given, stored) ??
     'the data file has other contents (or --value-encoding, --headroom or --name differs)'

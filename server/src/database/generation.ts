@@ -15,6 +15,7 @@ export interface InMemory {
   /** the padded blocks of its directory; undefined if nobody can ask for one */
   readonly blocks: DatabaseHandle | undefined
   readonly directory?: ServerDirectoryHandle | undefined
+  readonly slotMarks?: Uint8Array | undefined
 }
 
 /** The core's newest epoch of a generation, or the one before, or one that it had before that. */
@@ -22,7 +23,7 @@ export interface EpochInMemory extends Epoch {
   isCores: 'newest' | 'previous' | 'gone'
   /** empty: keyless */
   readonly directoryBytes: Uint8Array
-  /** its directory, or one of its partitions, by its hash in hex */
+  /** its directory, slot marks, or one of its partitions, by its hash in hex */
   blob(hash: string): Blob | undefined
   oneServer?: Prepared | undefined
 }
@@ -35,16 +36,19 @@ export class Generation {
   readonly readers = new Readers()
   /** of the core's newest epoch */
   directory: ServerDirectoryHandle | undefined
+  /** of the core's newest epoch, and never changed; undefined: the database is not marked */
+  slotMarks: Uint8Array | undefined
   isFreed = false
   /** made here, and not gone from the core */
   epochs: readonly EpochInMemory[] = []
   readonly #proofs: RowProofs | undefined
 
-  constructor(core: Core, { database, blocks, directory }: InMemory, proofs?: RowProofs) {
+  constructor(core: Core, { database, blocks, directory, slotMarks }: InMemory, proofs?: RowProofs) {
     this.core = core
     this.database = database
     this.blocks = blocks
     this.directory = directory
+    this.slotMarks = slotMarks
     this.#proofs = proofs
   }
 
@@ -53,6 +57,7 @@ export class Generation {
     { manifest, bytes }: KnownManifest,
     directoryBytes: Uint8Array,
     isCores: EpochInMemory['isCores'] = 'newest',
+    slotMarks = this.slotMarks,
   ): EpochInMemory {
     const { core, database, blocks, readers } = this
     const manifestHash = core.blake3(bytes)
@@ -78,10 +83,13 @@ export class Generation {
       },
       shared: () => ({ core, handle: database, readers, previous: isPrevious() }),
       blocks: () => blocks && { core, handle: blocks, readers, previous: isPrevious() },
-      blob: hash =>
-        manifest.keyed && hash === toHex(manifest.directoryHash)
-          ? memoryBlob(directoryBytes)
-          : partitionBlob(this, manifest, hash),
+      blob: hash => {
+        const { keyed, directoryHash, slotMarksHash } = manifest
+        if (keyed && hash === toHex(directoryHash)) return memoryBlob(directoryBytes)
+        if (slotMarks !== undefined && slotMarksHash !== undefined && hash === toHex(slotMarksHash))
+          return memoryBlob(slotMarks)
+        return partitionBlob(this, manifest, hash)
+      },
     }
     this.epochs = [...this.epochs.filter(({ isCores }) => isCores !== 'gone'), epoch]
     return epoch

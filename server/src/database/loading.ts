@@ -23,6 +23,7 @@ import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
 import { misplacedRecord, storedFingerprints } from '../dataset/places.js'
 import { type Dated, proofsPackage, type RowProofs, type StoredProofs } from '../dataset/proof-kinds.js'
+import { namesMarks, nextSlotMarks, slotMarksOf } from '../dataset/slot-marks.js'
 import { emptyDatabase, layoutOf, recordBytesView } from '../dataset/view.js'
 import type { Storage } from '../storage/storage.js'
 import { CHUNK_BYTES, changesOf, inChunks } from './chunks.js'
@@ -68,7 +69,9 @@ export async function load(
       const lagging = await loader.fill(database, start.manifest, newest.manifest, lists)
       await loader.commit(database, start.manifest, onProgress)
       const before = previous && { manifest: previous.manifest, list: lists.get(head.epoch)!.list }
+      const previousMarks = await loader.marks(database, start.manifest)
       if (before !== undefined) loader.advance(database, newest.manifest, before.list)
+      const slotMarks = await loader.marks(database, newest.manifest, before && previousMarks, before?.list)
       const { directoryBytes, previousDirectoryBytes, ...directory } = await loader.directory(
         database,
         newest.manifest,
@@ -76,12 +79,12 @@ export async function load(
         before,
       )
       const proofs = await loader.proofs(database, previous?.manifest, newest.manifest, lists)
-      const generation = new Generation(core, { database, ...directory }, proofs)
+      const generation = new Generation(core, { database, ...directory, slotMarks }, proofs)
       const epoch = generation.epochOf(newest, directoryBytes)
       const listBytes = [...lists.values()].reduce((sum, { list }) => sum + list.length, 0)
       return {
         ...{ generation, epoch, lagging, listBytes, proofs, base: head.base },
-        previous: previous && generation.epochOf(previous, previousDirectoryBytes, 'previous'),
+        previous: previous && generation.epochOf(previous, previousDirectoryBytes, 'previous', previousMarks),
       }
     } catch (error) {
       database.free()
@@ -278,6 +281,24 @@ class Loader {
     }
     this.#checkBlocks(newest, directory, directoryBytes, blocks)
     return { directory, directoryBytes, previousDirectoryBytes, blocks }
+  }
+
+  /** The slot marks of the epoch in memory; undefined: the database is not marked. `before`: those of the epoch that `list` leads from. */
+  async marks(
+    database: DatabaseHandle,
+    manifest: Manifest,
+    before?: Uint8Array,
+    list?: Uint8Array,
+  ): Promise<Uint8Array | undefined> {
+    if (manifest.slotMarksHash === undefined) return undefined
+    const marked = { core: this.#core, database }
+    const marks =
+      before === undefined || list === undefined
+        ? await slotMarksOf(marked)
+        : await nextSlotMarks(marked, before, changesOf(this.#core, list).indices)
+    if (!(await namesMarks(this.#core, manifest, marks)))
+      this.#wrong(`expected the slot marks of epoch ${manifest.epoch}, got others`)
+    return marks
   }
 
   #checkBlocks(

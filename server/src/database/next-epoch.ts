@@ -16,6 +16,7 @@ import type {
 import { isTrap } from '../base/errors.js'
 import { gathered, Pace } from '../base/pace.js'
 import { Refusal } from '../base/refusal.js'
+import { nextSlotMarks } from '../dataset/slot-marks.js'
 import type { Generation } from './generation.js'
 import { type Operations, refuse } from './operations.js'
 
@@ -95,10 +96,12 @@ export class NextEpoch {
       for (const { write, database } of this.#parts) write.begin(database)
     })
     for (const { write } of this.#parts) write.free()
-    const { directory } = this.made
+    const [{ directory, changed }, generation] = [this.made, this.#generation]
     if (directory === undefined) return
-    this.#generation.directory?.free()
-    this.#generation.directory = directory.handle
+    generation.directory?.free()
+    generation.directory = directory.handle
+    if (generation.slotMarks === undefined) return
+    generation.slotMarks = await nextSlotMarks(generation, generation.slotMarks, changed)
   }
 
   /** After this `write` cannot fail. Throws the core's `layout` error, and then nothing has changed. */

@@ -6,6 +6,7 @@ import { type Batch, HASH_BYTES } from '@keyhush/protocol'
 import type { Core, CoreError, DatabaseHandle, GenerationHandle } from '@keyhush/wasm'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { blocksOf, directoryFields } from '../dataset/blocks.js'
+import { marksField, slotMarksOf } from '../dataset/slot-marks.js'
 import type { Epoch } from './epochs.js'
 import { Generation } from './generation.js'
 import { nextManifest } from './next-manifest.js'
@@ -25,6 +26,9 @@ export async function makeGeneration(
   const directoryBytes = directory?.encode() ?? new Uint8Array()
   const blocks = blocksOf(before.manifest, directory)
   const generation = new Generation(core, { database, directory, blocks })
+  if (before.manifest.slotMarksHash !== undefined) {
+    generation.slotMarks = await slotMarksOf(generation)
+  }
   const known = nextManifest(generation, before, batch, {
     ...directoryFields(core, directory, directoryBytes, blocks),
     generation: before.manifest.generation + 1,
@@ -32,6 +36,7 @@ export async function makeGeneration(
     updateListHash: new Uint8Array(HASH_BYTES),
     pointproofs: undefined, // with them none is made here
     oneServerHint: undefined,
+    ...(await marksField(core, generation.slotMarks)),
   })
   return { generation, known, directoryBytes }
 }

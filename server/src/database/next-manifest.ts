@@ -15,7 +15,10 @@ export function nextManifest(
   before: Epoch,
   { epoch, expires }: Batch,
   changed: DirectoryFields &
-    Pick<Whole, 'generation' | 'updateListBytes' | 'updateListHash' | 'pointproofs' | 'oneServerHint'>,
+    Pick<
+      Whole,
+      'generation' | 'updateListBytes' | 'updateListHash' | 'pointproofs' | 'oneServerHint' | 'slotMarksHash'
+    >,
 ): KnownManifest {
   const { suite, databaseId, recordBytes, blockRecords, valueBytes, keyed, variable } = before.manifest
   const { layout, maxQueries } = database

@@ -7,7 +7,9 @@ import { type Batch, type EpochStatus, type Manifest, toHex } from '@keyhush/pro
 import type { KnownManifest } from '../base/known-manifest.js'
 import { Refusal } from '../base/refusal.js'
 import { directoryFields } from '../dataset/blocks.js'
+import { hashed } from '../dataset/hashing.js'
 import type { Folding, RowProofs } from '../dataset/proof-kinds.js'
+import { marksField } from '../dataset/slot-marks.js'
 import type { Prepared } from '../one-server/prepared.js'
 import { StorageError } from '../storage/storage.js'
 import { checkExpiry, isNext, madeBefore, readBatch, type SignedFor } from './batches.js'
@@ -15,7 +17,6 @@ import { chunksOf } from './chunks.js'
 import type { BatchRecord } from './epoch-store.js'
 import { infoOf } from './epochs.js'
 import type { EpochInMemory, Generation } from './generation.js'
-import { hashed } from './hashing.js'
 import type { Loaded } from './loading.js'
 import { type NextEpoch, nextOfBatch } from './next-epoch.js'
 import { makeGeneration } from './next-generation.js'
@@ -202,6 +203,7 @@ export class Publishing {
       updateListHash: list === changes ? listHash : await hashed(core, list),
       pointproofs,
       oneServerHint: undefined,
+      ...(await marksField(core, generation.slotMarks)),
     })
     const { known, oneServer } = await withHint(generation, manifest, unhinted, preparing.answers)
     const epoch = generation.epochOf(known, directoryBytes)

@@ -17,6 +17,7 @@ import { OperatorError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import { storedFingerprints } from '../dataset/places.js'
+import { namesMarks, slotMarksOf } from '../dataset/slot-marks.js'
 import { emptyDatabase, layoutOf, recordBytesView } from '../dataset/view.js'
 import { Generation } from './generation.js'
 import { wrongPartition } from './loading.js'
@@ -51,6 +52,7 @@ export async function takeList(
     if (!hasFields(manifest, directoryFields(core, handle, bytes, blocks, hash))) {
       throw new MisfitError(`expected the directory of epoch ${manifest.epoch}, got another`)
     }
+    await checkMarks(generation, manifest)
     return drafted.made
   })
 }
@@ -141,6 +143,8 @@ export async function takeGeneration(
       if (!hasFields(manifest, directoryFields(core, directory, directoryBytes, blocks))) {
         throw new MisfitError(`expected the directory of generation ${manifest.generation}, got another`)
       }
+      if (before.slotMarksHash !== undefined) generation.slotMarks = await slotMarksOf(generation)
+      await checkMarks(generation, manifest)
       return { generation, directoryBytes }
     } catch (error) {
       directory?.free()
@@ -155,6 +159,11 @@ function checkPartitions({ database }: Generation, manifest: Manifest): void {
     const wrong = wrongPartition(database, manifest, q)
     if (wrong !== undefined) throw new MisfitError(wrong)
   }
+}
+
+async function checkMarks({ core, slotMarks }: Generation, manifest: Manifest): Promise<void> {
+  if (await namesMarks(core, manifest, slotMarks)) return
+  throw new MisfitError(`expected the slot marks of epoch ${manifest.epoch}, got others`)
 }
 
 /** Where a directory leads from these fingerprints. */

@@ -26,6 +26,7 @@ import type { ValueEncoding } from './ingest/values.js'
 import { allocate, type Filled, type LayoutOptions, manifestOf, named, place } from './keyed.js'
 import { readRecords } from './memory.js'
 import { type ProvedDatabase, proofsPackage } from './proof-kinds.js'
+import { marksField, slotMarksOf } from './slot-marks.js'
 import { recordBytesView } from './view.js'
 
 const LF = 0x0a
@@ -52,6 +53,8 @@ export interface BuildOptions extends LayoutOptions {
   readonly expires?: number | undefined
   /** makes the public hint for lookups with one server, whose hash the manifest then has; needs `expires`. Default: none */
   readonly oneServer?: boolean | undefined
+  /** makes slot marks, with which clients know of most absent keys by themselves; formats with keys only. Default: none */
+  readonly filter?: boolean | undefined
   /** file with the manifest this begins a new generation after: the same database, the next epoch */
   readonly succeeds?: string | undefined
   /** what the database id is derived from; default: the manifest */
@@ -105,7 +108,8 @@ export async function buildDataset(
   try {
     await commit(filled, options)
     const proved = await prove(core, filled, options)
-    const described = await describe(core, filled, options, proved)
+    const marks = options.filter ? await slotMarksOf({ core, database: filled.database }) : undefined
+    const described = await describe(core, filled, options, proved, marks)
     const manifest = options.oneServer ? await hinted(core, filled, described, options) : described
     const bytes = encodeManifest(manifest)
     await writeDataset(options.out, bytes, options.force ?? false, async (writeBlob, writeProof) => {
@@ -119,6 +123,7 @@ export async function buildDataset(
         await nextTask()
       }
       if (filled.directory.length > 0) writeBlob(manifest.directoryHash, filled.directory)
+      if (marks !== undefined) writeBlob(manifest.slotMarksHash!, marks)
       await proved?.write(writeBlob, writeProof)
     })
     await proved?.forget()
@@ -156,6 +161,11 @@ async function fill(core: Core, options: BuildOptions): Promise<Filled> {
   const table = await readTable(core, options, format, size)
   options.onProgress?.({ stage: 'placing', done: 0, total: 1 })
   return place(core, table, options, options.data)
+}
+
+/** Whether the records of a data file have keys. */
+export function hasKeys({ data, format = formatOf(data) }: Pick<BuildOptions, 'data' | 'format'>): boolean {
+  return format !== 'bin'
 }
 
 /** A data file with keys, which are kept. Throws BuildError with file, line and reason. */
@@ -207,6 +217,7 @@ function checkOptions(options: BuildOptions, format: Format): void {
   if (format === 'bin') {
     pointless('value-encoding', options.valueEncoding)
     pointless('max-value-bytes', maxValueBytes)
+    pointless('filter', options.filter || undefined)
     if (options.recordBytes === undefined)
       throw new BuildError('expected --record-bytes with bin, got none; give the bytes of one record')
     checkRange('record-bytes', options.recordBytes, 1, MAX_RECORD_BYTES)
@@ -307,9 +318,10 @@ async function describe(
   filled: Filled,
   options: BuildOptions,
   proved: ProvedDatabase | undefined,
+  marks: Uint8Array | undefined,
 ): Promise<Manifest> {
   const unnamed = manifestOf(filled, { proofs: options.proofs, expires: options.expires })
-  const proving: Manifest = { ...unnamed, pointproofs: proved?.fields }
+  const proving: Manifest = { ...unnamed, pointproofs: proved?.fields, ...(await marksField(core, marks)) }
   if (options.succeeds !== undefined) {
     const bytes = await readFile(options.succeeds)
     const { databaseId, generation, epoch } = readSucceeded(bytes, options.succeeds)

@@ -31,12 +31,14 @@ export function blobPath(dir: string, hash: Uint8Array): string {
 
 /** What clients download of an epoch besides its manifest, the partitions first. */
 export function blobsOf(manifest: Manifest): { readonly hash: Uint8Array; readonly bytes: number }[] {
-  const { partitions, keyed, directoryHash, directoryBytes, updateListHash, updateListBytes, pointproofs } = manifest
+  const { records, partitions, keyed, directoryHash, directoryBytes, slotMarksHash } = manifest
+  const { updateListHash, updateListBytes, pointproofs } = manifest
   const blobs = Array.from({ length: partitions }, (_, q) => ({
     hash: contentHash(manifest, q),
     bytes: partitionBytes(manifest),
   }))
   if (keyed) blobs.push({ hash: directoryHash, bytes: directoryBytes })
+  if (slotMarksHash !== undefined) blobs.push({ hash: slotMarksHash, bytes: records })
   if (updateListBytes > 0) blobs.push({ hash: updateListHash, bytes: updateListBytes })
   if (pointproofs !== undefined) {
     blobs.push({ hash: pointproofs.rowsHash, bytes: rowListsBytes(manifest) })

@@ -26,6 +26,7 @@ import { blobPath, blobsOf, manifestPath } from './directory.js'
 import { readRecords } from './memory.js'
 import { misplacedRecord, storedFingerprints } from './places.js'
 import { type DatasetProofs, proofsPackage, type RowProofs } from './proof-kinds.js'
+import { namesMarks, slotMarksOf } from './slot-marks.js'
 import { emptyDatabase, recordBytesView } from './view.js'
 
 /** A file that clients may fetch under its hash. */
@@ -87,6 +88,7 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
     }
     checkRecords(core, database, dir, manifest)
     checkPadding(core, database, dir, manifest)
+    await checkMarks(core, database, dir, manifest)
     if (manifest.updateListBytes !== 0) readUpdateList(core, blobPath(dir, manifest.updateListHash), manifest)
     const blobs = new Map(
       blobsOf(manifest).map(({ hash, bytes }) => [toHex(hash), { path: blobPath(dir, hash), bytes }]),
@@ -217,6 +219,15 @@ function checkDirectory(
     if ((error as CoreError).code !== 'directory') throw error
     throw new DatasetError(path, `the records have no directory: ${(error as Error).message}; build it anew`)
   }
+}
+
+/** The slot marks follow from the records. */
+async function checkMarks(core: Core, database: DatabaseHandle, dir: string, manifest: Manifest): Promise<void> {
+  const { slotMarksHash, records } = manifest
+  if (slotMarksHash === undefined) return
+  readBlob(core, blobPath(dir, slotMarksHash), slotMarksHash, records, 'slot marks')
+  if (await namesMarks(core, manifest, await slotMarksOf({ core, database }))) return
+  throw new DatasetError(manifestPath(dir), 'expected the slot marks of these records, got others; build it anew')
 }
 
 /** A malformed record would fail the lookups of its key alone, so that its author could tell which key they are for. */

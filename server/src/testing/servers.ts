@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { toHex } from '@keyhush/protocol'
 import { PublishError } from '../base/errors.js'
 import { UpdatableDatabase } from '../database/updatable.js'
-import { buildDataset } from '../dataset/build.js'
+import { buildDataset, hasKeys } from '../dataset/build.js'
 import { loadDataset } from '../dataset/load.js'
 import { createServer } from '../http/server.js'
 import { createKeyFile } from '../publisher/files.js'
@@ -62,10 +62,12 @@ export async function startServers(data: Data, { count = 2 }: { readonly count?:
   const alone = count === 1 // the publisher has a copy
   const expires = alone ? Math.floor(Date.now() / 1000) + DAY_SECONDS : undefined
   const source = { data: typeof data === 'object' ? file : data, out }
-  const built = await buildDataset({ ...source, oneServer: alone, expires }).catch(async error => {
-    await rm(folder, { recursive: true })
-    throw error
-  })
+  const built = await buildDataset({ ...source, filter: hasKeys(source), oneServer: alone, expires }).catch(
+    async error => {
+      await rm(folder, { recursive: true })
+      throw error
+    },
+  )
   const { databaseId, manifest, manifestHash: hash } = built
   const key = await createKeyFile(join(folder, 'key'))
   const record = new PublisherRecord()

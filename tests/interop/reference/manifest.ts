@@ -1,4 +1,4 @@
-// docs/protocol.md, Manifest: its header, the pairs of hashes after it, and what suite 6 and a hint add.
+// docs/protocol.md, Manifest: its header, the pairs of hashes after it, and what suite 6, a hint and slot marks add.
 
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { isZero, offsetsOf, Reader, readFields, Writer, writeFields } from './bytes.js'
@@ -32,6 +32,8 @@ export interface Manifest extends Layout {
   readonly pointproofs?: Pointproofs
   /** if it is hinted */
   readonly oneServerHint?: Uint8Array
+  /** if it is marked */
+  readonly slotMarksHash?: Uint8Array
 }
 
 export interface Pointproofs {
@@ -47,7 +49,7 @@ export const HEADER_FIELDS = {
   ...{ records: 4, recordBytes: 4, partitions: 4, partitionRecords: 4, valueBytes: 4 },
   ...{ keyed: 1, variable: 1, maxQueries: 1, packing: 1, expires: 8, directoryBytes: 4, updateListBytes: 4 },
   ...{ directoryHash: 32, updateListHash: 32, previousManifest: 32 },
-  ...{ directoryBlockLog: 2, hinted: 2, directoryBlockBytes: 4, directorySeed: 16, directoryCommitment: 32 },
+  ...{ directoryBlockLog: 2, hinted: 1, marked: 1, directoryBlockBytes: 4, directorySeed: 16, directoryCommitment: 32 },
 } as const
 
 /** What suite 6 adds. */
@@ -58,34 +60,35 @@ export const POINTPROOFS_FIELDS = {
 const { magic: _, ...BEHIND_MAGIC } = HEADER_FIELDS
 
 export function encodeManifest(manifest: Manifest): Uint8Array {
-  const { blockRecords, commitments, contentHashes, pointproofs, oneServerHint } = manifest
+  const { blockRecords, commitments, contentHashes, pointproofs, oneServerHint, slotMarksHash } = manifest
   const writer = new Writer().put('PIRM')
-  const derived = { format: 1, packing: Math.log2(blockRecords), hinted: oneServerHint !== undefined }
-  writeFields(writer, BEHIND_MAGIC, { ...manifest, ...derived })
+  const flags = { hinted: oneServerHint !== undefined, marked: slotMarksHash !== undefined }
+  writeFields(writer, BEHIND_MAGIC, { ...manifest, ...flags, format: 1, packing: Math.log2(blockRecords) })
   commitments.forEach((commitment, q) => void writer.put(commitment, contentHashes[q]!))
   if (pointproofs !== undefined) {
     const derived = { rowRecords: 256, flags: pointproofs.development, reserved: 0 }
     writeFields(writer, POINTPROOFS_FIELDS, { ...pointproofs, ...derived })
   }
   if (oneServerHint !== undefined) writer.put(oneServerHint)
+  if (slotMarksHash !== undefined) writer.put(slotMarksHash)
   return writer.bytes()
 }
 
 /** As the header has it. */
 type Header = Omit<Manifest, 'keyed' | 'variable' | 'blockRecords' | 'commitments' | 'contentHashes'> &
-  Readonly<Record<'format' | 'keyed' | 'variable' | 'packing' | 'hinted', number>>
+  Readonly<Record<'format' | 'keyed' | 'variable' | 'packing' | 'hinted' | 'marked', number>>
 
 export function decodeManifest(bytes: Uint8Array): Manifest {
   const reader = new Reader(bytes)
   reader.expect('magic', 'PIRM')
-  const { format, packing, hinted, ...header } = readFields(reader, BEHIND_MAGIC) as Header
+  const { format, packing, hinted, marked, ...header } = readFields(reader, BEHIND_MAGIC) as Header
   const { suite, generation, epoch, records, recordBytes, partitions, partitionRecords, valueBytes, maxQueries } =
     header
   const { expires, directoryBytes, updateListBytes, directoryHash, updateListHash, previousManifest } = header
   const { directoryBlockLog, directoryBlockBytes, directorySeed, directoryCommitment } = header
   if (format !== 1) throw new Error('unknown format')
   if (suite !== 1 && suite !== 2 && suite !== 6) throw new Error('unknown suite')
-  if (Math.max(header.keyed, header.variable, hinted) > 1) throw new Error('a flag is neither 0 nor 1')
+  if (Math.max(header.keyed, header.variable, hinted, marked) > 1) throw new Error('a flag is neither 0 nor 1')
   const [keyed, variable] = [header.keyed === 1, header.variable === 1]
   const blockRecords = 2 ** packing
   const layout = { records, recordBytes, partitions, partitionRecords, blockRecords }
@@ -96,6 +99,9 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   if (oneServerHint !== undefined && (isZero(oneServerHint) || suite === 2 || expires === 0n)) {
     throw new Error('a hash of no hint, or without commitments or an expiry')
   }
+  const slotMarksHash = marked === 1 ? reader.take(32) : undefined
+  if (slotMarksHash !== undefined && (isZero(slotMarksHash) || !keyed))
+    throw new Error('a hash of no marks, or without keys')
   reader.end()
 
   if (generation < 1 || epoch < generation) throw new Error('epochs count from 1 and on through generations')
@@ -130,6 +136,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     contentHashes: hashes.map(([, contentHash]) => contentHash),
     ...(pointproofs && { pointproofs }),
     ...(oneServerHint && { oneServerHint }),
+    ...(slotMarksHash && { slotMarksHash }),
   }
 }
 
@@ -150,7 +157,8 @@ export function decodeChain(bytes: Uint8Array): Manifest[] {
   for (let at = 0; at < bytes.length; ) {
     const from = (field: keyof typeof HEADER_FIELDS) => new Reader(bytes.subarray(at + AT[field]))
     const more = from('suite').u16() === 6 ? offsetsOf(POINTPROOFS_FIELDS).end : 0
-    const end = at + AT.end + 64 * from('partitions').u32() + more + 32 * from('hinted').u16()
+    const end =
+      at + AT.end + 64 * from('partitions').u32() + more + 32 * (bytes[at + AT.hinted]! + bytes[at + AT.marked]!)
     const next = decodeManifest(bytes.subarray(at, end))
     const before = chain.at(-1)
     if (before !== undefined) checkNext(before, next)
@@ -176,9 +184,10 @@ function checkNext(before: Manifest, next: Manifest): void {
   const seeds = [before, next].map(({ directorySeed }) => bytesToHex(directorySeed))
   if (same.some(field => next[field] !== before[field]) || seeds[0] !== seeds[1])
     throw new Error('what stays in a generation has changed')
-  const hinted = [before, next].map(({ oneServerHint }) => oneServerHint !== undefined)
-  if (next.keyed !== before.keyed || next.variable !== before.variable || hinted[0] !== hinted[1])
-    throw new Error('a flag has changed')
+  const [was, is] = [before, next].map(({ keyed, variable, oneServerHint, slotMarksHash }) => {
+    return `${keyed} ${variable} ${oneServerHint !== undefined} ${slotMarksHash !== undefined}`
+  })
+  if (is !== was) throw new Error('a flag has changed')
   if (before.pointproofs !== undefined && next.pointproofs !== undefined) {
     const kept = [before.pointproofs, next.pointproofs].map(
       ({ keyHash, transcriptHash, development }) => `${bytesToHex(keyHash)}${bytesToHex(transcriptHash)}${development}`,
