@@ -20,8 +20,8 @@ export interface Bundled {
 }
 
 export interface Shipped extends Bundled {
-  /** files loaded before there is a map; with what looks up instantly; with what keeps a state; with what asks one server */
-  readonly parts: Readonly<Record<'atOnce' | 'instant' | 'keeping' | 'single', ReadonlySet<string>>>
+  /** files loaded before there is a map; with what looks up instantly; with what keeps a state; with what asks one server; with filters */
+  readonly parts: Readonly<Record<'atOnce' | 'instant' | 'keeping' | 'single' | 'filter', ReadonlySet<string>>>
 }
 
 const compressed = (bytes: Uint8Array) =>
@@ -94,6 +94,7 @@ export async function shipped(): Promise<Shipped> {
     parts: {
       atOnce: app.atOnce,
       instant: together('wasm/dist/instant.js', 'generated/inline-instant.js'),
+      filter: together('wasm/dist/instant.js', 'generated/inline-instant.js', 'filter/session.js'),
       keeping: together(...stateful, 'generated/client.js', 'generated/inline.js'),
       single: together(...stateful, 'generated/single.js', 'dist/single-core.js', 'generated/inline-single.js'),
     },

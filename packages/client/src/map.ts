@@ -15,7 +15,7 @@ import { assertOwn, ownController } from './platform/request.js'
 import { sleep } from './servers/ask.js'
 import { type Budget, within } from './servers/budget.js'
 import type { Stats } from './servers/stats.js'
-import type { Session } from './session/session.js'
+import type { FilterInfo, Session } from './session/session.js'
 import type { OnChange, Watch, WatchedHow, Watcher } from './watching/watch.js'
 
 interface Timed {
@@ -171,9 +171,31 @@ export class OpenedMap {
    * - `full`: by two servers, with a hint that was made from one download.
    * - `instant`: by all servers, without a download.
    * - `single`: by one server, with hints that were made from one download. Each lookup uses one up.
+   * - `filter`: not at all. Keys that the filter excludes are absent.
    */
-  get mode(): Mode | undefined {
+  get mode(): Mode | 'filter' | undefined {
     return this.#session.mode
+  }
+
+  /**
+   * The filter: the version it is of, its bytes, and whether it answers. While it is `behind` it excludes nothing. Undefined: the map has none.
+   */
+  get filter(): FilterInfo | undefined {
+    return this.#session.filter
+  }
+
+  /**
+   * In mode `filter`: whether a key is proved absent. Nothing is sent. `false`: the key may be listed, or the filter is not `ready`. One of
+   * about 255 absent keys is not excluded.
+   * @throws {UsageError} for a wrong key, and in other modes
+   * @example
+   * if (!map.excludes('evil.example')) ask()
+   */
+  excludes(key: Key): boolean {
+    this.#assertOpen()
+    const excluded = this.#session.excludes?.(keyBytes(key, this.#normalize))
+    if (excluded !== undefined) return excluded
+    throw new UsageError("excludes: expected mode 'filter', got another; call get()")
   }
 
   /**

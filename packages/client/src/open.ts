@@ -9,7 +9,7 @@ import type { Environment } from './platform/environment.js'
 import { loadPart } from './platform/parts.js'
 import { platformEnvironment } from './platform/whole.js'
 import { KNOWN } from './scheme/known.js'
-import { apartOf, identityOf, parseServers, shownIdentity } from './servers/parties.js'
+import { apartOf, filterIdentity, identityOf, parseServers, shownIdentity } from './servers/parties.js'
 import { buildFor } from './session/opening.js'
 import { openBy } from './sharing.js'
 import { hasIndexedDb } from './store/store.js'
@@ -39,6 +39,7 @@ export async function open(options: OpenOptions): Promise<KeyhushMap> {
     loadWatching,
     loadLocalCore,
     loadOneServer,
+    loadFilter,
   })
 }
 
@@ -52,6 +53,10 @@ async function loadKeeping() {
 
 async function loadLocalCore() {
   return (await import('@keyhush/wasm/script-local')).localCore
+}
+
+async function loadFilter() {
+  return await import('./filter/session.js')
 }
 
 async function loadOneServer() {
@@ -87,7 +92,12 @@ export async function discardStateWith(
   const { length } = parsed
   const ofTwoOrMore = Array.from({ length: length - 1 }, (_, i) => identityOf(parsed, length, i + 2)) // by `atLeast`
   try {
-    for (const identity of [identityOf(parsed, 1, length), ...ofTwoOrMore, shownIdentity(parsed)]) {
+    for (const identity of [
+      identityOf(parsed, 1, length),
+      ...ofTwoOrMore,
+      filterIdentity(parsed),
+      shownIdentity(parsed),
+    ]) {
       const { store } = await openStore(identity, 'required')
       try {
         await store.erase()

@@ -9,6 +9,7 @@ import type { OnProgress } from './base/progress.js'
 import type { Normalize } from './lookup/keys.js'
 import { OPTIONS, type OptionName } from './option-table.js'
 import type { Fetch } from './platform/environment.js'
+import { FILTER } from './scheme/facts.js'
 import { missingFor, type ProofsPackages } from './scheme/kinds.js'
 import { schemesFor } from './scheme/known.js'
 import type { KnownScheme, ProofsPreference } from './scheme/scheme.js'
@@ -80,6 +81,8 @@ export interface OpenWithOptions extends Development, ProofsPackages {
    * - `full`: the map downloads the database once and keeps a hint. Two servers answer.
    * - `instant`: the map downloads and keeps nothing. All servers answer, with far more work. A key takes two round trips.
    * - `single`: the map downloads the database once and keeps hints. One server answers, and each lookup uses a hint up.
+   * - `filter`: the map downloads and keeps a filter, about 1.6 bytes a record, and looks nothing up. `excludes()` says of most absent keys
+   *   that they are absent. `get()` of another key throws UnsupportedError. The list needs slot marks (`keyhush build --filter`).
    * - `auto` with two servers: the stored mode, else `instant` at first. In the background the map prepares `local` for a database of
    *   at most 16 MiB. For a larger one it prepares `full`, once so many lookups were made that `full` would have been cheaper. When the
    *   state is ready, `map.mode` changes and the event `mode` comes. A lookup that fails begins no download.
@@ -90,7 +93,7 @@ export interface OpenWithOptions extends Development, ProofsPackages {
    * `full` needs exactly two servers. With one server there are only `local` and `single`, and with `experimental` also `instant`; with
    * `collusion: 'tolerated'` only `local` and `single`. A stored state of another mode than you ask for is discarded.
    */
-  readonly mode?: 'auto' | Mode | undefined
+  readonly mode?: 'auto' | Mode | 'filter' | undefined
   /**
    * In mode `auto`: which downloads of the database the map may begin by itself. In other modes it throws UsageError.
    *
@@ -288,7 +291,7 @@ export function readOptions(
   if (options.atLeast !== undefined) checkAtLeast(atLeast, apart)
   const { experimental = false } = options
   const usable = schemesFor(schemes, apart, experimental)
-  oneOf('mode', ['auto', ...usable.keys()], mode, `with ${numberOf(apart)}`)
+  oneOf('mode', ['auto', FILTER, ...usable.keys()], mode, `with ${numberOf(apart)}`)
   if (lookups !== undefined) checkLookups(lookups, apart)
   const { download = 'auto', network = 'unmetered' } = options
   if (typeof download !== 'function') oneOf('download', ['auto', 'never'], download, 'or a function')
@@ -299,9 +302,9 @@ export function readOptions(
   }
   const scheme = usable.get(mode)
   const { development = false } = options
-  const possible = scheme === undefined ? [...usable.values()] : [scheme]
-  if (proofs !== 'auto' && !possible.some(each => each.kind === 'stateful' && each.provable === true)) {
-    const where = scheme === undefined || apart !== 2 ? `lookups with ${numberOf(apart)}` : `mode '${mode}'`
+  const possible = mode === 'auto' ? [...usable.values()] : [scheme]
+  if (proofs !== 'auto' && !possible.some(each => each?.kind === 'stateful' && each.provable === true)) {
+    const where = mode === 'auto' || apart !== 2 ? `lookups with ${numberOf(apart)}` : `mode '${mode}'`
     throw new UsageError(`proofs: expected mode 'full' or 'auto' with two servers, got ${where}; leave the option out`)
   }
   const missing = proofs === 'auto' ? undefined : missingFor(proofs, options)

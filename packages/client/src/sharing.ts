@@ -75,7 +75,8 @@ export async function openBy(environment: Environment, options: Options, schemes
   }
 }
 
-interface Schemes extends Pick<SessionParts, 'known' | 'loadKeeping' | 'loadLocalCore' | 'loadOneServer'> {
+interface Schemes
+  extends Pick<SessionParts, 'known' | 'loadKeeping' | 'loadLocalCore' | 'loadOneServer' | 'loadFilter'> {
   /** loads what watches keys */
   readonly loadWatching: () => Promise<typeof import('./watching/watcher.js')>
 }

@@ -1,6 +1,7 @@
 // @keyhush/client/environment: for tests alone. With a predictable `random`, or a store that forgets, lookups are not private.
 
 import { localCore } from '@keyhush/wasm/script-local'
+import * as filter from './filter/session.js'
 import type { KeyhushMap } from './map.js'
 import type { Options } from './options.js'
 import type { Environment } from './platform/environment.js'
@@ -26,6 +27,7 @@ export function openWith(
     ...{ known: schemes, loadWatching: async () => watching, loadKeeping: async () => keeping(schemes, pays, choose) },
     loadLocalCore: async () => localCore,
     loadOneServer: async () => oneServer,
+    loadFilter: async () => filter,
   })
 }
 

@@ -96,7 +96,7 @@ test('an error says whether calling again may help, and when, as the server has 
 
 test('modes are a union of literals wherever they are named', () => {
   type Mode = 'local' | 'full' | 'instant' | 'single'
-  expectTypeOf<client.KeyhushMap['mode']>().toEqualTypeOf<Mode | undefined>()
+  expectTypeOf<client.KeyhushMap['mode']>().toEqualTypeOf<Mode | 'filter' | undefined>()
   expectTypeOf<Extract<client.MapEvent, { type: 'mode' }>['mode']>().toEqualTypeOf<Mode | undefined>()
   expectTypeOf<client.Estimate['mode']>().toEqualTypeOf<Mode>()
   expectTypeOf<keyof client.Estimate['modes']>().toEqualTypeOf<Mode>()

@@ -142,3 +142,6 @@ export const WATCH_LONGEST_PAUSE_MS = 120_000
 
 /** Watches compare lists with lookups after so long, and up to as long again. */
 export const WATCH_CHECK_MS = 24 * 3_600_000
+
+/** How long a filter still answers after a server has shown a newer epoch that it has not reached. */
+export const FILTER_BEHIND_MS = 60_000

@@ -252,6 +252,7 @@ export class StorageError extends AnyError {
  * - `fence`: with `rollback: 'strict'`, a server has no rollback fence.
  * - `offer`: these servers, or this database, do not have what your options need.
  * - `download`: the map needs a download that `open({ download })` has refused.
+ * - `filter`: in mode `filter`, the filter does not exclude the key. It may be listed.
  * - `ceremony`: the servers prove with a key that was made for development.
  */
 export type UnsupportedReason =
@@ -264,6 +265,7 @@ export type UnsupportedReason =
   | 'fence'
   | 'offer'
   | 'download'
+  | 'filter'
   | 'ceremony'
 
 /** The platform, or the servers, cannot do what you asked for. `reason` says what is missing. */

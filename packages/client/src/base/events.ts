@@ -6,6 +6,12 @@ import type { KeyhushError } from './errors.js'
 /** Where a map keeps its state. `persistent`: safe from eviction. `best-effort`: may be evicted. `memory`: not stored. */
 export type StorageKind = 'persistent' | 'best-effort' | 'memory'
 
+/**
+ * What a map's filter does. `loading`: it is downloaded. `ready`: it answers. `behind`: a server has shown a newer epoch for a minute that
+ * the filter could not reach, or its epoch has expired; it excludes nothing.
+ */
+export type FilterState = 'loading' | 'ready' | 'behind'
+
 /** Why a map's state must not be used again. */
 export interface Condemnation {
   /** The server that lied. Undefined: the state itself is wrong. */
@@ -73,6 +79,8 @@ export type MapEvent =
     }
   /** Another mode answers from now on: `map.mode`. */
   | { readonly type: 'mode'; readonly mode: Mode | undefined }
+  /** The filter has another state: `map.filter`. */
+  | { readonly type: 'filter'; readonly state: FilterState }
   /** A call has waited for these servers for two seconds. It comes once a call, and only to listeners of the map that was called. */
   | { readonly type: 'slow'; readonly servers: readonly string[] }
   /** Stored state is used: an unfinished download, a whole hint, or a copy of the database. `pending`: the map has to finish a lookup first. */
@@ -106,6 +114,7 @@ const TYPES: Record<MapEvent['type'], true> = {
   prepared: true,
   'preparing-failed': true,
   mode: true,
+  filter: true,
   slow: true,
   resumed: true,
   'without-webassembly': true,

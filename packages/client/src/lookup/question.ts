@@ -36,6 +36,8 @@ export interface Question<T> {
    * is needed. Throws UsageError.
    */
   blocks(at: Omit<AtEpoch, 'directory'>): Uint32Array | undefined
+  /** the keys that it asks for, where their values are the answer */
+  readonly keys?: readonly Uint8Array[]
   /** record indices, one query each. Throws UsageError. */
   indices(at: AtEpoch): Uint32Array
   /** the answer, given those indices' records in the same order, and the update lists that came before the answer */
@@ -72,6 +74,7 @@ export function valuesOf(
     return numbers
   }
   return {
+    keys,
     blocks({ core, manifest, maxQueries }) {
       check(manifest, maxQueries)
       const blocks = 2 ** manifest.directoryBlockLog

@@ -29,6 +29,11 @@ export function shownIdentity(servers: Servers): Identity {
   return [`shown+${servers.map(({ name }) => encodeURIComponent(name)).join('+')}`]
 }
 
+/** Of the store for a filter (filter/keeping.ts), beside the states of the same servers. */
+export function filterIdentity(servers: Servers): Identity {
+  return [`filter+${servers.map(({ name }) => encodeURIComponent(name)).join('+')}`]
+}
+
 /** For messages. */
 export function namesOf(servers: readonly Server[]): string {
   return listed(servers.map(({ name }) => name))

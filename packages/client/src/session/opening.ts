@@ -5,7 +5,7 @@ import { ProgressMeter } from '../base/progress.js'
 import type { Environment } from '../platform/environment.js'
 import { loadPart } from '../platform/parts.js'
 import { startCore, startEither, startInstant } from '../platform/starting.js'
-import { LOCAL } from '../scheme/facts.js'
+import { FILTER, LOCAL } from '../scheme/facts.js'
 import { firstScheme } from '../scheme/known.js'
 import type { KnownScheme, StatelessScheme } from '../scheme/scheme.js'
 import { type Greeting, greet } from '../servers/info.js'
@@ -43,6 +43,8 @@ export interface SessionParts extends Omit<KeepingParts, 'core'> {
   readonly push: boolean
   /** loads what makes sessions that keep a state */
   readonly loadKeeping: () => Promise<Keeping>
+  /** loads filters; missing: there are none */
+  readonly loadFilter?: (() => Promise<Filters>) | undefined
   /** loads the core in JavaScript that can copy databases; missing: there is none */
   readonly loadLocalCore?: (() => Promise<Core>) | undefined
 }
@@ -53,9 +55,14 @@ export interface OneServer {
   startOneServer(environment: Pick<Environment, 'pause'>): Promise<StatelessScheme>
 }
 
+/** Sessions of mode `filter`. */
+export interface Filters {
+  filterSession(parts: Omit<KeepingParts, 'core'>, signal: AbortSignal): Promise<UnbegunSession>
+}
+
 /** The WebAssembly module that a map in this mode needs in the end. */
 export function buildFor(mode: string, apart: Apart, known: ReadonlyMap<string, KnownScheme>): Build {
-  if (known.get(mode)?.kind === 'stateless') return 'instant'
+  if (mode === FILTER || known.get(mode)?.kind === 'stateless') return 'instant'
   return apart === 2 ? 'client' : 'single'
 }
 
@@ -75,7 +82,7 @@ export async function openSession(parts: SessionParts, signal: AbortSignal): Pro
 }
 
 async function sessionOf(
-  { push, known, loadKeeping, loadLocalCore, ...given }: SessionParts,
+  { push, known, loadKeeping, loadLocalCore, loadFilter, ...given }: SessionParts,
   signal: AbortSignal,
 ): Promise<UnbegunSession> {
   const { announce, environment, mode, apart, servers, stats } = given
@@ -90,6 +97,7 @@ async function sessionOf(
     signal.throwIfAborted()
     return new StatelessSession(complete(core), scheme, {}, greeting)
   }
+  if (mode === FILTER) return await (await loadPart(loadFilter!)).filterSession(given, signal)
   const answersFirst = mode === 'auto' && firstScheme(known) !== undefined
   const build = buildFor(mode, apart, known)
   const start = () => {

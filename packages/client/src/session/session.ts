@@ -4,10 +4,19 @@
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
-import type { Condemnation, StorageKind } from '../base/events.js'
+import type { Condemnation, FilterState, StorageKind } from '../base/events.js'
 import type { OnProgress } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
 import type { Stats } from '../servers/stats.js'
+
+/** A map's filter. */
+export interface FilterInfo {
+  /** the version of the database that it is of; 0 while it is loading */
+  readonly epoch: number
+  /** what it takes in memory, on the disk, and to download */
+  readonly bytes: number
+  readonly state: FilterState
+}
 
 export interface Session {
   /** whether its WebAssembly instance has crashed: every call is answered with UnsupportedError */
@@ -15,7 +24,11 @@ export interface Session {
   /** undefined: the map is condemned, and of its manifest nothing is known */
   readonly manifest: Manifest | undefined
   /** the scheme that answers; undefined: as above */
-  readonly mode: Mode | undefined
+  readonly mode: Mode | 'filter' | undefined
+  /** missing: it has none */
+  readonly filter?: FilterInfo
+  /** whether a key is proved absent, without a request; missing: not in this mode */
+  excludes?(key: Uint8Array): boolean
   /** undefined: it is not condemned */
   readonly condemned: Condemnation | undefined
   readonly storage: StorageKind

@@ -51,6 +51,7 @@ const FIELDS = {
   prepared: [],
   'preparing-failed': [],
   mode: [],
+  filter: ['state'],
   slow: ['servers'],
   resumed: ['what', 'pending'],
   'without-webassembly': [],

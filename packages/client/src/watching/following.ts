@@ -28,6 +28,8 @@ export interface Reader {
   readonly hash: Uint8Array
   /** reads a list that leads on */
   take(step: Step): void
+  /** learns where these servers are, with a publisher's key the newest that is signed */
+  shown?(at: Agreed): void
   /** learns a manifest of the epoch that it is at; returns whether it is the one */
   arrive(at: Agreed): boolean
 }
@@ -47,6 +49,7 @@ export async function followLists(
     const known = 'bytes' in base ? base : undefined
     const { at, holders } = await lookAt(following, known, { ...looking, notBefore: epoch }, signal)
     if (at === undefined) return outcome
+    reader.shown?.(at)
     if (!equalBytes(at.manifest.databaseId, databaseId)) {
       // A publisher's key holds maps to their database, and one server alone may show another one of the publisher's.
       return following.signing === undefined ? { at, why: 'database' } : undefined

@@ -11,6 +11,7 @@ import {
   TWO_SERVERS,
 } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@keyhush/wasm'
+import { slotMarks } from '../../../../tests/interop/reference/slot-marks.js'
 
 export interface Contents {
   /** text keys; without them the database is keyless */
@@ -26,6 +27,8 @@ export interface Contents {
   readonly empty?: readonly number[]
   /** fields of the manifest that are to be other than usual */
   readonly manifest?: Partial<Manifest>
+  /** it has slot marks */
+  readonly marked?: boolean
   /** what its maker does to the records, before anything is made of them */
   readonly planted?: (records: Uint8Array) => unknown
 }
@@ -94,6 +97,8 @@ export function buildDatabase(core: Core, contents: Contents): Database {
   const partitionBytes = partitionRecords * shape.recordBytes
   for (let q = 0; q < partitions; q++) keep(flat.slice(q * partitionBytes, (q + 1) * partitionBytes))
   if (directoryBlob) keep(directoryBlob)
+  const marks = contents.marked ? slotMarks(flat.slice(0, records * shape.recordBytes), shape.recordBytes) : undefined
+  if (marks) keep(marks)
 
   const manifest: Manifest = {
     suite: 1,
@@ -118,6 +123,7 @@ export function buildDatabase(core: Core, contents: Contents): Database {
     directoryCommitment: blocks?.commitment(0) ?? ZERO,
     commitments: perPartition(q => handle.commitment(q)),
     contentHashes: perPartition(q => handle.contentHash(q)),
+    ...(marks && { slotMarksHash: core.blake3(marks) }),
     ...contents.manifest,
   }
   const answer = (vectors: Uint8Array, proofs?: Proofs) => handle.answer(vectors, proofs && suiteOf(proofs))

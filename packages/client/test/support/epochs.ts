@@ -2,6 +2,7 @@
 
 import { encodeManifest, encodeRecord, type Manifest, suiteOf } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, EpochHandle } from '@keyhush/wasm'
+import { slotMarks } from '../../../../tests/interop/reference/slot-marks.js'
 import { answering, buildDatabase, type Database } from './database.js'
 import { core } from './harness.js'
 
@@ -42,6 +43,8 @@ export function nextEpoch(
   }
   const directoryBytes = directory?.encode()
   if (directoryBytes) blobs.set(hex(core.blake3(directoryBytes)), directoryBytes)
+  const marks = old.slotMarksHash && slotMarks(flat.slice(0, records * old.recordBytes), old.recordBytes)
+  if (marks) blobs.set(hex(core.blake3(marks)), marks)
   const manifest: Manifest = {
     ...old,
     epoch: old.epoch + 1,
@@ -55,6 +58,7 @@ export function nextEpoch(
     directoryCommitment: blocks?.commitment(0) ?? old.directoryCommitment,
     commitments: perPartition(q => handle.commitment(q)),
     contentHashes: perPartition(q => handle.contentHash(q)),
+    ...(marks && { slotMarksHash: core.blake3(marks) }),
     ...change,
   }
   return {

@@ -13,7 +13,7 @@ export const core: Core = await loadCore()
 
 /** Merkle, where there is a choice. */
 export function proofsWith({ mode, servers, collusion }: Partial<OpenWithOptions>): 'auto' | 'merkle' {
-  const none = mode === 'instant' || mode === 'local' || mode === 'single' || (servers?.length ?? 2) !== 2
+  const none = ['instant', 'local', 'single', 'filter'].includes(mode ?? '') || (servers?.length ?? 2) !== 2
   return none || collusion !== undefined ? 'auto' : 'merkle'
 }
 

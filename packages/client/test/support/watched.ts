@@ -33,8 +33,11 @@ export class Directory {
   readonly history = new Map<number, ReadonlyMap<string, string>>()
   readonly signs: boolean
 
-  /** `longest`: bytes of a value */
-  constructor(signs = true, manifest: Partial<Manifest> = {}, longest = 12) {
+  readonly #marked: boolean
+
+  /** `longest`: bytes of a value; `marked`: it has slot marks */
+  constructor(signs = true, manifest: Partial<Manifest> = {}, longest = 12, marked = false) {
+    this.#marked = marked
     this.signs = signs
     const held = new Map(FIRST.map((key, i) => [key, `v${i}`.padEnd(longest, '.')]))
     this.newest = this.#built(held, manifest)
@@ -81,7 +84,7 @@ export class Directory {
 
   #built(held: ReadonlyMap<string, string>, manifest: Partial<Manifest>): Database {
     const values = [...held.values()].map(utf8)
-    return buildDatabase(core, { ...shape, keys: [...held.keys()], values, manifest })
+    return buildDatabase(core, { ...shape, keys: [...held.keys()], values, manifest, marked: this.#marked })
   }
 
   #move(database: Database, held: ReadonlyMap<string, string>, servers: readonly string[]): void {

@@ -7,15 +7,10 @@ import type { LayoutHandle } from '../core/base.js'
 import type { InstantCore } from '../core/instant.js'
 import { DirectoryShape } from './directory.js'
 import { blake3, fingerprint } from './hashes.js'
-import { Layout } from './layout.js'
+import { Layout, own } from './layout.js'
 import { Query } from './query.js'
 
 export type { InstantCore } from '../core/instant.js'
-
-/** Our interface has the layouts of all builds, with sizes that only hints need. */
-export function own(layout: LayoutHandle): Layout {
-  return layout as unknown as Layout
-}
 
 export const scriptCore: InstantCore = {
   kind: 'script',

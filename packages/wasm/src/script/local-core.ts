@@ -2,7 +2,8 @@
 
 import type { DirectoryHandle } from '../core/base.js'
 import type { LocalCore, LocalHandle } from '../core/client.js'
-import { own, scriptCore } from './core.js'
+import { scriptCore } from './core.js'
+import { own } from './layout.js'
 import { Local } from './local.js'
 import { Directory } from './table.js'
 

@@ -2,10 +2,9 @@
 
 import type { LayoutHandle } from '../core/base.js'
 import type { LocalHandle } from '../core/client.js'
-import { own } from './core.js'
 import { expectBelow, expectLength, expectList, layoutError, lengthError, phaseError, updateError } from './failure.js'
 import { DIGEST_BYTES, hasher } from './hashes.js'
-import type { Layout } from './layout.js'
+import { type Layout, own } from './layout.js'
 import { readList } from './list.js'
 import { add } from './masks.js'
 

@@ -3,11 +3,10 @@
 
 import { bytesToHex } from '@noble/hashes/utils.js'
 import type { DirectoryHandle, DirectoryShapeHandle, LayoutHandle } from '../core/base.js'
-import { own } from './core.js'
 import { DirectoryShape, ENTRY_BYTES, HEADER_BYTES, isAscending, perfectIn, tooShort, viewOf } from './directory.js'
 import { directoryError, expectLength, expectList, indexError, updateError } from './failure.js'
 import { FINGERPRINT_BYTES } from './hashes.js'
-import type { Layout } from './layout.js'
+import { type Layout, own } from './layout.js'
 import { ADD, DELETE, type Entry, readList } from './list.js'
 import { hashOf } from './wyhash.js'
 
@@ -16,6 +15,8 @@ const FORMAT = 1
 /** of a stored directory */
 const TABLE_HEADER_BYTES = 32
 const MAX_ENTRIES = 0xffff
+/** Read in one step, with a full overlay in some milliseconds. */
+const BLOCKS_AT_ONCE = 64
 
 /** A fingerprint gets an index, or loses its own. */
 type Change = ReturnType<typeof changesOf>[number]
@@ -36,6 +37,15 @@ export class Directory implements Omit<DirectoryHandle, 'replayed'> {
 
   /** Reads a stored form. Throws `directory`. */
   static decode(stored: Uint8Array, records: number): Directory {
+    const reading = Directory.reading(stored, records)
+    for (;;) {
+      const { done, value } = reading.next()
+      if (done) return value
+    }
+  }
+
+  /** The same in steps of some milliseconds, each up to a `yield`. */
+  static *reading(stored: Uint8Array, records: number): Generator<void, Directory> {
     const bytes = stored.slice()
     if (bytes.length < TABLE_HEADER_BYTES) throw tooShort()
     const view = viewOf(bytes)
@@ -46,7 +56,9 @@ export class Directory implements Omit<DirectoryHandle, 'replayed'> {
     const shape = shapeOf(view.getUint16(6, true), view.getUint32(8, true), bytes.subarray(16, TABLE_HEADER_BYTES))
     const { records: count, recordBytes: most } = shape.layout
     let [keys, at] = [0, TABLE_HEADER_BYTES]
-    const blocks = Array.from({ length: count }, (_, number) => {
+    const blocks: Uint8Array[] = []
+    for (let number = 0; number < count; number++) {
+      if (number % BLOCKS_AT_ONCE === BLOCKS_AT_ONCE - 1) yield
       const rest = bytes.subarray(at)
       const { overlayAt, end } = partsOf(rest)
       if (end > most) throw directoryError('a block is longer than its length')
@@ -64,8 +76,8 @@ export class Directory implements Omit<DirectoryHandle, 'replayed'> {
       }
       if (beyond) throw beyondDatabase()
       at += end
-      return rest.subarray(0, end)
-    })
+      blocks.push(rest.subarray(0, end))
+    }
     if (at < bytes.length) throw directoryError('bytes follow the end')
     if (keys === 0) throw directoryError('there are no keys')
     if (keys > records) throw beyondDatabase()
@@ -109,9 +121,15 @@ export class Directory implements Omit<DirectoryHandle, 'replayed'> {
   }
 
   isOf(shape: DirectoryShapeHandle): boolean {
-    const [{ layout, seed }, { layout: other, seed: otherSeed }] = [this.#shape, shape as DirectoryShape]
-    const sameSize = layout.records === other.records && layout.recordBytes === other.recordBytes
-    return sameSize && bytesToHex(seed) === bytesToHex(otherSeed)
+    const { layout, seed } = shape as DirectoryShape
+    return this.isShaped(Math.log2(layout.records), layout.recordBytes, seed)
+  }
+
+  /** Whether it has 2^`log` blocks of so many bytes, and this seed. */
+  isShaped(log: number, blockBytes: number, seed: Uint8Array): boolean {
+    const { layout, seed: own } = this.#shape
+    const isSameSize = layout.records === 2 ** log && layout.recordBytes === blockBytes
+    return isSameSize && bytesToHex(own) === bytesToHex(seed)
   }
 
   free(): void {}

@@ -1,0 +1,326 @@
+// A map's filter: it is downloaded once, follows the servers' lists as watches do, and is stored. What is sent depends on manifests and on
+// servers' lines, never on a key.
+
+import { equalBytes, type Info } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm/client'
+import { scoped } from '../base/abort.js'
+import { ATTEMPTS, FILTER_BEHIND_MS } from '../base/constants.js'
+import { KeyhushError, ProtocolError, ServerError, UnsupportedError } from '../base/errors.js'
+import type { FilterState, StorageKind } from '../base/events.js'
+import { Turns } from '../base/mutex.js'
+import { ProgressMeter } from '../base/progress.js'
+import { inCore } from '../platform/core.js'
+import { whileShown } from '../platform/page.js'
+import { downloadBlob } from '../scheme/download.js'
+import { sleep } from '../servers/ask.js'
+import { listenTo, lookAt } from '../servers/folder.js'
+import type { Greeting } from '../servers/info.js'
+import { type Agreed, isExpired } from '../servers/manifests.js'
+import { filterIdentity, namesOf } from '../servers/parties.js'
+import { Lag, type Looking } from '../servers/target.js'
+import { type Link, type Links, linksOf } from '../servers/transport.js'
+import type { Step } from '../servers/update-lists.js'
+import { followEvents } from '../session/events.js'
+import type { FilterInfo } from '../session/session.js'
+import type { Parts } from '../state/machine.js'
+import type { How } from '../state/newest.js'
+import { type OpenedStore, openStorage, StoreFailure, watched } from '../store/storage.js'
+import { type Elsewhere, followLists, type Outcome, type Reader } from '../watching/following.js'
+import { HeldFilter, hasHash } from './held.js'
+import { StoredFilter } from './keeping.js'
+
+export interface FilterParts
+  extends Pick<
+    Parts,
+    'environment' | 'servers' | 'signing' | 'stats' | 'lists' | 'atLeast' | 'preference' | 'announce' | 'onProgress'
+  > {
+  readonly core: Core
+}
+
+export class Filter implements Reader {
+  readonly #parts: FilterParts
+  readonly #links: Links
+  readonly #opened: OpenedStore
+  readonly #stored: StoredFilter
+  readonly #turns = new Turns()
+  readonly #closing = new AbortController()
+  /** what answers */
+  #held: HeldFilter | undefined
+  /** where the lists have been read to … */
+  #base: Agreed | undefined
+  hash: Uint8Array = new Uint8Array()
+  /** … and those that are still to be applied */
+  #steps: Step[] = []
+  /** the newest epoch that a server has shown, since when it was newer than this one, by the clock */
+  #newest = 0
+  #newestSince = 0
+  /** another manifest of its epoch is signed, or agreed on */
+  #isForked = false
+  #told: FilterState = 'loading'
+  #isInMemory = false
+  #listening: Promise<void> = Promise.resolve()
+
+  private constructor(parts: FilterParts, opened: OpenedStore) {
+    const { servers, environment, stats } = parts
+    this.#parts = parts
+    parts.lists.share()
+    this.#links = linksOf(servers, environment, stats.standing, stats.offline)
+    this.#opened = opened
+    this.#stored = new StoredFilter(watched(opened.store), environment)
+  }
+
+  /** With what is stored, if anything that can be used is. Throws StorageError. */
+  static async open(parts: FilterParts): Promise<Filter> {
+    const { environment, servers, preference, announce, signing } = parts
+    const opened = await openStorage(environment, filterIdentity(servers), preference, announce)
+    const filter = new Filter(parts, opened)
+    try {
+      const isDamaged = () => announce({ type: 'discarded', reason: 'unreadable' })
+      filter.#hold(await filter.#stored.read(signing, filter.#hashOf, isDamaged))
+    } catch (error) {
+      await filter.close()
+      throw error
+    }
+    return filter
+  }
+
+  get held(): HeldFilter | undefined {
+    return this.#held
+  }
+
+  get storage(): StorageKind {
+    return this.#isInMemory ? 'memory' : this.#opened.storage
+  }
+
+  get state(): FilterState {
+    if (this.#held === undefined) return 'loading'
+    const { clock } = this.#parts.environment
+    const isLate = this.#isNewerShown && clock.now() - this.#newestSince > FILTER_BEHIND_MS
+    return isLate || this.#isForked || isExpired(this.#held.at.manifest, clock) ? 'behind' : 'ready'
+  }
+
+  get info(): FilterInfo {
+    return { epoch: this.#held?.at.manifest.epoch ?? 0, bytes: this.#held?.bytes ?? 0, state: this.state }
+  }
+
+  /** Whether a key is proved absent at an epoch that is new enough. */
+  excludes(key: Uint8Array): boolean {
+    const { core } = this.#parts
+    const fingerprint = inCore(core, () => core.fingerprint(key))
+    const isReady = this.state === 'ready'
+    if (!isReady) this.#tell()
+    return isReady && this.#held!.excludes(fingerprint)
+  }
+
+  // ---- the first download ----------------------------------------------------------------------------
+
+  /** Downloads the newest epoch's. Throws the servers' failures. */
+  async download(progress: ProgressMeter, signal: AbortSignal, greeting?: Greeting): Promise<void> {
+    await this.#turns.take(async () => {
+      for (let attempt = 1; ; attempt++) {
+        const { at } = await this.#look(attempt === 1 ? greeting : undefined, signal)
+        try {
+          return await this.#take(at, progress, signal)
+        } catch (error) {
+          // They may have moved on.
+          const isForgotten = error instanceof ServerError && error.refusal === 'not_found'
+          if (!isForgotten || attempt === ATTEMPTS) throw error
+        }
+      }
+    })
+  }
+
+  async #look(greeting: Greeting | undefined, signal: AbortSignal): Promise<{ readonly at: Agreed }> {
+    const { signing } = this.#parts
+    const following = this.#following(this.#links)
+    const looking = { ...this.#looking(), ...greeting, notBefore: this.#held?.at.manifest.epoch }
+    const { at } = await lookAt(following, undefined, looking, signal)
+    if (at === undefined) throw following.lag.error
+    if (this.#held !== undefined) signing?.checkSuccession(this.#held.at.manifest, at.manifest)
+    return { at }
+  }
+
+  /** Downloads the filter of this epoch, checks it, holds it and stores it. */
+  async #take(at: Agreed, progress: ProgressMeter, signal: AbortSignal): Promise<void> {
+    const { environment, stats, servers, signing } = this.#parts
+    const { directoryHash, directoryBytes, slotMarksHash, records } = at.manifest
+    signing?.checkExpiry(at.manifest)
+    if (slotMarksHash === undefined) {
+      const why =
+        'expected a list with slot marks, got one without; ask its operators to build it with --filter, or open the map'
+      throw new UnsupportedError('offer', `${why} without a filter`)
+    }
+    progress.expect(directoryBytes + records)
+    const sources = { servers: this.#links, stats, received: (bytes: number) => progress.add(bytes) }
+    const get = (hash: Uint8Array, bytes: number, what: string, signal: AbortSignal) =>
+      downloadBlob(sources, hash, bytes, what, signal, blob => hasHash(environment, blob, hash))
+    const [directory, marks] = await scoped([signal], signal =>
+      Promise.all([
+        get(directoryHash, directoryBytes, 'a key directory', signal),
+        get(slotMarksHash, records, 'slot marks', signal),
+      ]),
+    )
+    const held = await HeldFilter.read(environment, at, directory, marks)
+    if (typeof held === 'string') {
+      const what = 'expected a well-formed key directory, got a malformed one'
+      throw new ProtocolError(namesOf(servers), `${what}: ${held}; ask their operators`)
+    }
+    this.#hold(held)
+    await this.#store()
+  }
+
+  #hold(held: HeldFilter | undefined): void {
+    if (held === undefined) return
+    this.#held = held
+    this.#base = held.at
+    this.hash = this.#hashOf(held.at.bytes)
+    this.#steps = []
+    this.#isForked = false
+    this.#tell()
+  }
+
+  async #store(): Promise<void> {
+    const { signing, preference, announce } = this.#parts
+    const held = this.#held!
+    if (this.#isInMemory || (signing !== undefined && held.at.signature === undefined)) return
+    try {
+      await this.#stored.put(held)
+    } catch (error) {
+      if (!(error instanceof StoreFailure) || preference === 'required') throw error
+      this.#isInMemory = true
+      announce({ type: 'storage', storage: 'memory', reason: 'failed' })
+    }
+  }
+
+  // ---- following -------------------------------------------------------------------------------------
+
+  /** Listens to the servers' events from now on. */
+  listen(): void {
+    const task = (signal: AbortSignal) => followEvents(this.#parts, this, signal, listenTo)
+    this.#listening = whileShown(task, this.#closing.signal)
+  }
+
+  get base(): Agreed {
+    return this.#base!
+  }
+
+  /** To the newest epoch. Throws the failures of servers, if none of them could be followed. */
+  async follow(asked: How, from?: Link): Promise<void> {
+    await this.#turns.take(() => this.#followNow(asked, from))
+  }
+
+  async #followNow(asked: How, from: Link | undefined): Promise<void> {
+    if (this.#held === undefined || this.#closing.signal.aborted) return
+    const order = from === undefined ? this.#links : [from, ...this.#links.filter(link => link !== from)]
+    const groups: readonly Links[] = this.#parts.signing === undefined ? [this.#links] : order.map(link => [link])
+    const failures: unknown[] = []
+    let apart: Elsewhere | undefined
+    for (const links of groups) {
+      try {
+        const outcome = await this.#followAt(links, asked)
+        if (typeof outcome === 'object' && !(apart && apart.at.manifest.epoch >= outcome.at.manifest.epoch))
+          apart = outcome
+        if (from !== undefined && outcome === 'moved') break
+      } catch (error) {
+        if (!(error instanceof KeyhushError)) throw error
+        failures.push(error)
+      }
+    }
+    const [steps, read] = [this.#steps.splice(0), this.base]
+    const moved = steps.length === 0 ? this.#held : await this.#held.after(steps, this.#parts.environment)
+    if (moved === undefined) {
+      ;[this.#base, this.hash] = [this.#held.at, this.#hashOf(this.#held.at.bytes)]
+    } else if (steps.length > 0) {
+      this.#hold(moved)
+      await this.#store()
+    }
+    await this.#jump(moved === undefined && apart === undefined ? { at: read, why: 'gap' } : apart)
+    this.#tell()
+    if (failures.length === groups.length) throw failures[0]
+  }
+
+  /** To an epoch to which no list leads, or to which fewer bytes lead by a download. */
+  async #jump(apart: Elsewhere | undefined): Promise<void> {
+    if (apart === undefined) return
+    const { at, why } = apart
+    const { epoch } = this.#held!.at.manifest
+    if (why === 'fork' && at.manifest.epoch <= epoch) this.#isForked = true
+    if (why !== 'database' && at.manifest.epoch <= epoch) return
+    await this.#take(at, new ProgressMeter(() => {}), this.#closing.signal)
+  }
+
+  async #followAt(links: Links, asked: How): Promise<Outcome | undefined> {
+    const looking = { ...this.#looking(), ...asked }
+    return await followLists(
+      this,
+      this.#following(links),
+      looking,
+      this.#parts.lists,
+      this.#held!.bytes,
+      this.#closing.signal,
+    )
+  }
+
+  #following(links: Links) {
+    const { core, environment, signing, stats } = this.#parts
+    return { core, links, signing, stats, pause: environment.pause, lag: new Lag(() => {}) }
+  }
+
+  #looking(): Looking {
+    const { signing, atLeast } = this.#parts
+    const onReplies = (replies: readonly (Info | undefined)[]) => {
+      for (const { epoch } of replies.flatMap(info => info?.epochs ?? [])) this.#showed(epoch)
+    }
+    return signing === undefined ? { needed: atLeast, onReplies } : { needed: 1 }
+  }
+
+  /** A server shows this epoch, with a publisher's key a signed one. */
+  shown({ manifest }: Agreed): void {
+    this.#showed(manifest.epoch)
+  }
+
+  #showed(epoch: number): void {
+    const wasNewer = this.#isNewerShown
+    this.#newest = Math.max(this.#newest, epoch)
+    if (wasNewer || !this.#isNewerShown) return
+    const { clock } = this.#parts.environment
+    this.#newestSince = clock.now()
+    const late = sleep(clock, FILTER_BEHIND_MS + 1, this.#closing.signal)
+    late.then(() => this.#tell()).catch(() => {})
+  }
+
+  get #isNewerShown(): boolean {
+    return this.#held !== undefined && this.#newest > this.#held.at.manifest.epoch
+  }
+
+  take(step: Step): void {
+    this.#steps.push(step)
+    this.#base = step
+    this.hash = this.#hashOf(step.bytes)
+  }
+
+  arrive(at: Agreed): boolean {
+    if (!equalBytes(this.#hashOf(at.bytes), this.hash)) return false
+    if (this.#steps.length === 0) this.#held = this.#held!.signedAs(at)
+    this.#base = at
+    return true
+  }
+
+  readonly #hashOf = (bytes: Uint8Array): Uint8Array => {
+    const { core } = this.#parts
+    return inCore(core, () => core.blake3(bytes))
+  }
+
+  #tell(): void {
+    const { state } = this
+    if (state === this.#told) return
+    this.#told = state
+    this.#parts.announce({ type: 'filter', state })
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await Promise.allSettled([this.#listening, this.#turns.take(async () => {})])
+    await this.#opened.store.close()
+  }
+}
