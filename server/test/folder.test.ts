@@ -19,7 +19,7 @@ import type { Disk } from '../dist/base/whole-file.js'
 import { createKeyFile, openLmdb, UpdatableDatabase } from '../dist/index.js'
 import { writeFolder } from '../dist/publisher/folder.js'
 import { expectRefused, keyhush } from './command.js'
-import { builtDirectory, contentsOf, temporaryDirectory } from './helpers.js'
+import { builtDirectory, type Choices, contentsOf, temporaryDirectory } from './helpers.js'
 import { KEYED } from './updatable-helpers.js'
 
 let host: StaticHost
@@ -32,11 +32,11 @@ const WEEK = ['--valid-days', '7']
 const edit = (value: string) => [{ op: 'edit', key: 'one', value }]
 
 /** A publisher with a folder, of which nothing is published yet. */
-async function rig() {
+async function rig(choices: Choices = {}) {
   const dir = await temporaryDirectory()
   const path = (name: string) => join(dir, name)
   const { publicKey } = await createKeyFile(path('key'))
-  const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
+  const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20, ...choices })
   const hash = toHex(blake3(await readFile(join(dataset, 'manifest.bin'))))
   const publish = async (operations: readonly object[] | undefined, ...args: string[]) => {
     if (operations !== undefined)
@@ -70,6 +70,26 @@ async function rig() {
     },
   }
 }
+
+test('a list with marks has a filter, which follows', async () => {
+  const { publish, begun, publicKey, path } = await rig({ filter: true })
+  await publish(undefined, ...begun, ...WEEK)
+  host.files = filesIn(path('www'))
+  const map = await open({ servers: [host.url], publisherKey: publicKey, storage: 'memory', mode: 'filter' })
+  onTestFinished(() => map.close())
+  const excluded = () => ['one', 'two', 'four'].map(key => map.excludes(key))
+  expect([map.filter?.state, excluded()]).toEqual(['ready', [false, false, true]])
+  await publish(
+    [
+      { op: 'delete', key: 'two' },
+      { op: 'add', key: 'four', value: 'x' },
+    ],
+    ...WEEK,
+  )
+  host.files = filesIn(path('www'))
+  await map.sync()
+  expect([map.epoch, excluded()]).toEqual([3, [false, true, false]])
+})
 
 test('the folder has all that a client needs; a batch makes the next epoch, and the same again changes nothing', async () => {
   const { publish, begun, www, value, publicKey, path } = await rig()

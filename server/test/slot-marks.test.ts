@@ -3,6 +3,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate as nextTask } from 'node:timers/promises'
+import { open } from '@keyhush/client'
 import { contentHash, decodeManifest, equalBytes, fromHex, type Manifest, toHex } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { blake3 } from '@noble/hashes/blake3.js'
@@ -142,9 +143,15 @@ test('a list gets marks with a generation that is built; one without keys has no
   await expect(keyless).rejects.toThrow('--filter: expected another format, got bin; leave it out')
 })
 
-test('test servers have marks', async () => {
-  const { servers, close } = await startServers({ otter: 'river' })
+test('test servers have marks, and maps filters of them', async () => {
+  const { servers, publisherKey, publish, close } = await startServers({ otter: 'river' })
   onTestFinished(close)
+  const map = await open({ servers, publisherKey, mode: 'filter', storage: 'memory' })
+  onTestFinished(() => map.close())
+  expect(['otter', 'heron'].map(key => map.excludes(key))).toEqual([false, true])
+  await publish([{ op: 'add', key: 'heron', value: 'shore' }])
+  await map.sync()
+  expect([map.excludes('heron'), await map.get('auk')]).toEqual([false, undefined])
   const reply = await fetch(`${servers[0]}/v1/manifest`)
   const { slotMarksHash, records } = decodeManifest(new Uint8Array(await reply.arrayBuffer()))
   const marks = new Uint8Array(await (await fetch(`${servers[1]}/v1/blobs/${toHex(slotMarksHash!)}`)).arrayBuffer())
