@@ -105,12 +105,34 @@ const layoutOptions = () => [
 const buildCommand = program
   .command('build')
   .description('Build a dataset directory from a data file. All operators must get the same manifest hash.')
-  .argument('<data>', 'csv, tsv (header: key,value), jsonl, txt (one key a line) or bin')
+  .argument('<data...>', 'csv, tsv (header: key,value), jsonl, txt (one key a line) or bin; several files are one list')
   .requiredOption('--out <dir>', 'directory to create')
   .option('--force', 'replace another dataset in that directory')
   .option('--record <folder>', "publisher's record to note the manifest in, for `publish --record`")
+const shapeOption = (help: string) => new Option('--shape <file>', help)
+buildCommand.addOption(
+  shapeOption(
+    'build a shard: shape of the sharded database, as `keyhush plan --shards` writes it (docs/operations/sharded.md)',
+  ),
+)
+buildCommand.addOption(counted('--shard <n>', 'with --shape: number of the shard, from 0', ranged(0, 255)))
 for (const option of [...dataOptions(), ...layoutOptions()]) buildCommand.addOption(option)
 buildCommand.action(async (data, options) => (await import('./commands/build.js')).build({ data, ...options }))
+
+program
+  .command('split [files...]')
+  .description(
+    'Split a list by the shards of its keys, for `build --shard`: <out>/17/ gets the records of shard 17. Without files it reads standard input, as csv unless --format says otherwise. Several processes may write to one folder at once.',
+  )
+  .addOption(shapeOption('shape of the sharded database, as `keyhush plan --shards` writes it').makeOptionMandatory())
+  .requiredOption('--out <dir>', 'directory of the parts')
+  .addOption(formatOption())
+  .addOption(
+    new Option('--value-encoding <encoding>', 'encoding of the values, also in the parts (default: utf8)').choices(
+      VALUE_ENCODINGS,
+    ),
+  )
+  .action(async (files, options) => (await import('./commands/split.js')).split(files, options))
 
 program
   .command('serve')
@@ -220,6 +242,8 @@ program
   .option('--memory <MB>', 'memory that a client may use (default: 64)', wholeNumber)
   .option('--uplink <kbit/s>', "a client's upload rate (default: 5000)", wholeNumber)
   .option('--downlink <kbit/s>', "a client's download rate (default: 20000)", wholeNumber)
+  .option('--shards <n>', 'shards of a sharded database, 2 to 256, a power of two (docs/operations/sharded.md)', shards)
+  .option('--out <file>', 'with --shards: file to create with the shape, for `split` and `build`')
   .option('--json', 'print JSON, in bytes and microseconds')
   .action(async options => (await import('./commands/plan.js')).plan(options))
 
@@ -443,6 +467,13 @@ function ranged(least: number, most: number, wrong = `It must be from ${least} t
     if (number < least || number > most) throw new InvalidArgumentError(wrong)
     return number
   }
+}
+
+function shards(text: string): number {
+  const number = wholeNumber(text)
+  if (number < 2 || number > 256 || !Number.isInteger(Math.log2(number)))
+    throw new InvalidArgumentError('It must be a power of two from 2 to 256.')
+  return number
 }
 
 function descriptions(choices: Readonly<Record<string, string>>): string {

@@ -29,7 +29,7 @@ export async function build(options: BuildArguments): Promise<void> {
 }
 
 /** Stable: scripts read it. */
-function described({ manifest, manifestHash, databaseId }: BuildSummary): Record<string, string | number> {
+function described({ manifest, manifestHash, databaseId, keys }: BuildSummary): Record<string, string | number> {
   const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
   const { valueBytes, keyed, variable, directoryBytes, pointproofs } = manifest
   const ceremony = pointproofs && {
@@ -37,6 +37,7 @@ function described({ manifest, manifestHash, databaseId }: BuildSummary): Record
   }
   return {
     records: `${records} ${keyed ? 'keyed' : 'keyless'}`,
+    ...(keys < records && { keys }),
     values: `${variable ? 'up to ' : ''}${valueBytes} bytes`,
     layout: `${partitions} partitions of ${partitionRecords} records of ${recordBytes} bytes, ${blockRecords} a block`,
     'database bytes': partitions * partitionRecords * recordBytes,

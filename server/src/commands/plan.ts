@@ -1,5 +1,6 @@
 // `keyhush plan`: what a database will cost, before there is one. The formulas are the core's (docs/costs.md).
 
+import { writeFileSync } from 'node:fs'
 import {
   type Core,
   type CoreError,
@@ -10,6 +11,8 @@ import {
   type Workload,
 } from '@keyhush/wasm'
 import { BuildError } from '../base/errors.js'
+import type { Shape } from '../dataset/shape.js'
+import { encodeShape, planShape } from '../dataset/shape-file.js'
 
 /** The options of `plan` as commander gives them. */
 export interface PlanArguments extends Omit<Workload, 'memoryBytes' | 'uplinkKbit' | 'downlinkKbit'> {
@@ -19,10 +22,12 @@ export interface PlanArguments extends Omit<Workload, 'memoryBytes' | 'uplinkKbi
   readonly uplink?: number
   readonly downlink?: number
   readonly json?: boolean
+  readonly shards?: number
+  readonly out?: string
 }
 
 export async function plan(options: PlanArguments): Promise<void> {
-  const { json, memory, uplink, downlink, ...demand } = options
+  const { json, memory, uplink, downlink, shards, out, ...demand } = options
   const workload: Workload = {
     ...demand,
     memoryBytes: memory === undefined ? undefined : memory * 1_000_000,
@@ -31,12 +36,66 @@ export async function plan(options: PlanArguments): Promise<void> {
   }
   const core = await loadCore()
   try {
+    if (shards !== undefined) return planSharded(core, workload, shards, options)
+    if (out !== undefined) throw new BuildError('--out: expected --shards too, got none; leave it out, or give both')
     const plan = withOneServer(core, core.plan(workload))
     process.stdout.write(json ? `${JSON.stringify(plan, undefined, 2)}\n` : describePlan(plan))
   } catch (error) {
     if ((error as Partial<CoreError>).code === undefined) throw error
     throw new BuildError((error as CoreError).message)
   }
+}
+
+/** Each shard is a database of its own, so what it costs is planned as such. Writes the shape. */
+function planSharded(core: Core, workload: Workload, shards: number, { json, out }: PlanArguments): void {
+  const { keyed, partitions: q, pack, servers = 2 } = workload
+  if (!keyed || q !== undefined || pack !== undefined || servers < 2) {
+    throw new BuildError(
+      '--shards: expected --keyed and at least two servers, without --partitions and --pack; change the others',
+    )
+  }
+  const shape = plannedShape(core, workload, shards)
+  const { partitions, partitionRecords, blockRecords } = shape
+  const shard = core.plan({ ...workload, records: partitions * partitionRecords, partitions, pack: blockRecords })
+  if (out !== undefined) writeFileSync(out, encodeShape(shape), { flag: 'wx' })
+  process.stdout.write(
+    json ? `${JSON.stringify({ shape, shard }, undefined, 2)}\n` : describeShards(shape, shard, workload.records),
+  )
+}
+
+function plannedShape(core: Core, workload: Workload, shards: number): Shape {
+  try {
+    return planShape(core, { ...workload, shards })
+  } catch (error) {
+    if ((error as Partial<CoreError>).code !== 'layout') throw error
+    throw new BuildError(
+      `${workload.records} records in ${shards} shards; give more --shards: ${(error as Error).message}`,
+    )
+  }
+}
+
+/** What a process of a shard takes up besides its database, and connections to PostgreSQL. */
+const PROCESS_BYTES = 200e6
+/** A slot takes up so many bytes more while a shard is loaded and its directory is checked. WebAssembly gives none back. */
+const LOADING_BYTES = 40
+const CONNECTIONS = 11
+
+function describeShards(
+  { shards, partitions, partitionRecords, blockRecords }: Shape,
+  shard: Plan,
+  records: number,
+): string {
+  const slots = partitions * partitionRecords
+  const memory = shard.merkle.serverBytes + LOADING_BYTES * slots + PROCESS_BYTES
+  const { serverLookupMicros } = shard.modes.find(({ mode }) => mode === 'instant')!
+  const text = [
+    `${records} keyed records of ${shard.layout.recordBytes} bytes in ${shards} shards`,
+    `A shard: ${partitions} partitions of ${partitionRecords}, ${blockRecords} a block; room for ${slots} records`,
+    `Memory: ${bytes(memory)} a shard with its process, ${bytes(shards * memory)} for all shards of an operator`,
+    `Processor time of a lookup alone: ${duration(shards * serverLookupMicros)} at each operator, in all shards together; lookups at once share it`,
+    `PostgreSQL: up to ${CONNECTIONS} connections a process, so ${CONNECTIONS * shards} for ${shards} shards; max_connections is 100 unless you raise it`,
+  ]
+  return `${text.join('\n')}\n`
 }
 
 /** One server answers instant lookups by a scheme of its own. */

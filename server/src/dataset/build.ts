@@ -8,6 +8,7 @@ import {
   decodeManifest,
   encodeManifest,
   FINGERPRINT_BYTES,
+  fromHex,
   isPackaged,
   MAX_PARTITIONS,
   MAX_RECORD_BYTES,
@@ -21,22 +22,26 @@ import { hintOf } from '../one-server/prepared.js'
 import { directoryFields } from './blocks.js'
 import { writeDataset } from './directory.js'
 import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/index.js'
-import type { KeyedRecords } from './ingest/table.js'
+import { type KeyedRecords, Table } from './ingest/table.js'
 import type { ValueEncoding } from './ingest/values.js'
 import { allocate, type Filled, type LayoutOptions, manifestOf, named, place } from './keyed.js'
 import { readRecords } from './memory.js'
 import { type ProvedDatabase, proofsPackage } from './proof-kinds.js'
+import type { Shape } from './shape.js'
+import { readShape } from './shape-file.js'
 import { marksField, slotMarksOf } from './slot-marks.js'
 import { recordBytesView } from './view.js'
 
 const LF = 0x0a
+/** Fingerprints whose shard is checked at once. */
+const CHECKED_BYTES = 2 ** 20
 
 /** More records than this no layout has. */
 const MAX_HEADROOM = 2 ** 32 - 1
 
-export interface BuildOptions extends LayoutOptions {
-  /** the data file */
-  readonly data: string
+export interface BuildOptions extends Omit<LayoutOptions, 'given'> {
+  /** the data file; keyed formats: or several */
+  readonly data: string | readonly string[]
   /** default: by the file's extension */
   readonly format?: Format | undefined
   /** `bin` only, and required there: ℓ */
@@ -59,11 +64,16 @@ export interface BuildOptions extends LayoutOptions {
   readonly succeeds?: string | undefined
   /** what the database id is derived from; default: the manifest */
   readonly name?: string | undefined
+  /** file with the shape of a sharded database, of which this is a shard; with `shard` */
+  readonly shape?: string | undefined
+  /** its number, from 0 */
+  readonly shard?: number | undefined
   readonly onProgress?: ((progress: Progress) => void) | undefined
 }
 
 /** Which data file to read, and how. */
-export interface ListOptions extends Pick<BuildOptions, 'data' | 'format' | 'valueEncoding' | 'onProgress'> {
+export interface ListOptions extends Pick<BuildOptions, 'format' | 'valueEncoding' | 'onProgress'> {
+  readonly data: string
   /** called if the last line has no end: the file may be a download that was cut off, which a small part of the list does not show */
   readonly onCut?: (() => void) | undefined
 }
@@ -91,10 +101,12 @@ export interface BuildSummary {
   readonly manifestHash: string
   /** hex */
   readonly databaseId: string
+  /** records that are not empty: fewer than slots in a shard */
+  readonly keys: number
 }
 
 /**
- * Builds `options.data` into the directory `out`, which appears whole or not at all. An `out` that holds another dataset is
+ * Builds the data into the directory `out`, which appears whole or not at all. An `out` that holds another dataset is
  * refused unless `force` is set.
  * @throws {BuildError} with file, line and reason, for anything wrong with the data or the options
  * @example
@@ -127,7 +139,8 @@ export async function buildDataset(
       await proved?.write(writeBlob, writeProof)
     })
     await proved?.forget()
-    return { manifest, manifestHash: toHex(core.blake3(bytes)), databaseId: toHex(manifest.databaseId) }
+    const [manifestHash, databaseId] = [toHex(core.blake3(bytes)), toHex(manifest.databaseId)]
+    return { manifest, manifestHash, databaseId, keys: filled.keys }
   } finally {
     filled.database.free()
     filled.blocks?.free()
@@ -154,33 +167,75 @@ async function prove(
 }
 
 async function fill(core: Core, options: BuildOptions): Promise<Filled> {
-  const size = await sizeOf(options.data)
-  const format = options.format ?? formatOf(options.data)
-  checkOptions(options, format)
-  if (format === 'bin') return await fillKeyless(core, options, size)
-  const table = await readTable(core, options, format, size)
+  const { shape: file, shard } = options
+  const shape = file === undefined ? undefined : await readShape(file)
+  if (shape !== undefined && shard! >= shape.shards)
+    throw new BuildError(`expected --shard from 0 to ${shape.shards - 1}, got ${shard}; give the number of one`)
+  const sources = await sourcesOf(options)
+  const [{ file: first, format, size }] = sources
+  if (format === 'bin') return await fillKeyless(core, options, first, size)
+  const table = await readTable(core, options, sources)
+  if (shape !== undefined) await checkShard(core, table, shape, shard!)
   options.onProgress?.({ stage: 'placing', done: 0, total: 1 })
-  return place(core, table, options, options.data)
+  return place(core, table, { ...options, given: shape }, shape === undefined ? first : file)
+}
+
+/** Refuses a key of another shard. Throws BuildError with file and line. */
+async function checkShard(
+  core: Core,
+  { fingerprints, fault }: KeyedRecords,
+  shape: Shape,
+  shard: number,
+): Promise<void> {
+  const seed = fromHex(shape.directorySeed)
+  for (let at = 0; at < fingerprints.length; at += CHECKED_BYTES) {
+    const of = core.shardsOf(fingerprints.subarray(at, at + CHECKED_BYTES), seed, shape.shards)
+    const foreign = of.findIndex(number => number !== shard)
+    if (foreign !== -1) {
+      const reason = `expected keys of shard ${shard}, got one of shard ${of[foreign]}; take the parts that \`keyhush split\` wrote with this shape`
+      throw fault(at / FINGERPRINT_BYTES + foreign, reason)
+    }
+    await nextTask()
+  }
 }
 
 /** Whether the records of a data file have keys. */
-export function hasKeys({ data, format = formatOf(data) }: Pick<BuildOptions, 'data' | 'format'>): boolean {
+export function hasKeys({ data, format = formatOf(data) }: Pick<ListOptions, 'data' | 'format'>): boolean {
   return format !== 'bin'
 }
 
 /** A data file with keys, which are kept. Throws BuildError with file, line and reason. */
 export async function readList(core: Core, options: ListOptions): Promise<KeyedRecords> {
-  const size = await sizeOf(options.data)
-  const format = options.format ?? formatOf(options.data)
-  if (format === 'bin') throw new BuildError('expected a file with keys, got bin, which has none', options.data)
-  checkOptions(options, format)
+  if (!hasKeys(options)) throw new BuildError('expected a file with keys, got bin, which has none', options.data)
+  const sources = await sourcesOf(options)
   let last = LF
   const onChunk = (chunk: Uint8Array) => {
     last = chunk.at(-1) ?? last
   }
-  const rows = await readTable(core, options, format, size, true, onChunk)
+  const rows = await readTable(core, options, sources, true, onChunk)
   if (last !== LF) options.onCut?.()
   return rows
+}
+
+interface DataFile {
+  readonly file: string
+  readonly format: Format
+  readonly size: number
+}
+
+/** The files and their formats. Throws BuildError, also for an option that would have no effect. */
+async function sourcesOf(options: BuildOptions): Promise<readonly [DataFile, ...DataFile[]]> {
+  const files = typeof options.data === 'string' ? [options.data] : options.data
+  const sources: DataFile[] = []
+  for (const file of files) {
+    const size = await sizeOf(file)
+    const format = options.format ?? formatOf(file)
+    checkOptions(options, format)
+    if (format === 'bin' && files.length > 1)
+      throw new BuildError(`expected one file with bin, got ${files.length}; join them`, file)
+    sources.push({ file, format, size })
+  }
+  return sources as [DataFile, ...DataFile[]]
 }
 
 /** Throws BuildError if there is no such file. */
@@ -207,6 +262,19 @@ function checkOptions(options: BuildOptions, format: Format): void {
   for (const option of ['receipt', 'prover'] as const) {
     if (options[option] !== undefined && ceremony === undefined)
       throw new BuildError(`--${option}: expected --ceremony too, got none; leave it out, or give both`)
+  }
+  if ((options.shape === undefined) !== (options.shard === undefined))
+    throw new BuildError('--shape and --shard go together: expected both, got one; add the other')
+  if (options.shape !== undefined) {
+    if (format === 'bin') throw new BuildError('--shape: expected a format with keys, got bin; give another --format')
+    const { proofs, oneServer, filter } = options
+    const decided = { partitions, pack, headroom, 'max-value-bytes': maxValueBytes, proofs, filter }
+    const [other] =
+      Object.entries({ ...decided, 'one-server': oneServer }).find(([, value]) => value !== undefined) ?? []
+    if (other !== undefined)
+      throw new BuildError(
+        `--${other}: expected --shape alone to decide what a shard has, got both; leave --${other} out`,
+      )
   }
   if (succeeds !== undefined && name !== undefined) {
     throw new BuildError('expected --name or --succeeds, got both; leave --name out: a successor keeps the database id')
@@ -242,24 +310,24 @@ function checkRange(option: string, value: number | undefined, min: number, max:
 }
 
 /** `bin`: the file is the records, one after the other. */
-async function fillKeyless(core: Core, options: BuildOptions, size: number): Promise<Filled> {
+async function fillKeyless(core: Core, options: BuildOptions, data: string, size: number): Promise<Filled> {
   const recordBytes = options.recordBytes!
-  if (size === 0) throw new BuildError('expected records, got a file that is empty; name another', options.data)
+  if (size === 0) throw new BuildError('expected records, got a file that is empty; name another', data)
   if (size % recordBytes !== 0) {
     throw new BuildError(
       `expected a multiple of --record-bytes ${recordBytes}, got ${size} bytes; is the file whole?`,
-      options.data,
+      data,
     )
   }
   const records = size / recordBytes
   const shape = { recordBytes, valueBytes: recordBytes, keyed: false, variable: false }
-  const { layout, database } = allocate(core, options, records, recordBytes, options.data)
-  const fd = openSync(options.data, 'r')
+  const { layout, database } = allocate(core, options, records, recordBytes, data)
+  const fd = openSync(data, 'r')
   try {
     for (let done = 0; done < size; done += layout.partitionBytes) {
       options.onProgress?.({ stage: 'reading', done, total: size })
       if (!readRecords(core, database, done, Math.min(layout.partitionBytes, size - done), fd)) {
-        throw new BuildError(`expected ${size} bytes, got fewer while it was read; build again`, options.data)
+        throw new BuildError(`expected ${size} bytes, got fewer while it was read; build again`, data)
       }
       await nextTask()
     }
@@ -270,6 +338,7 @@ async function fillKeyless(core: Core, options: BuildOptions, size: number): Pro
   return {
     shape,
     records,
+    keys: records,
     layout,
     database,
     directory,
@@ -281,25 +350,31 @@ async function fillKeyless(core: Core, options: BuildOptions, size: number): Pro
 /** Every other format. */
 async function readTable(
   core: Core,
-  options: BuildOptions,
-  format: KeyedFormat,
-  size: number,
+  { valueEncoding = 'utf8', maxValueBytes, onProgress }: BuildOptions,
+  sources: readonly DataFile[],
   keepsKeys?: boolean,
   onChunk?: (chunk: Uint8Array) => void,
 ): Promise<KeyedRecords> {
-  const { data, valueEncoding = 'utf8', maxValueBytes, onProgress } = options
-  let done = 0
-  const took = (chunk: Uint8Array) => {
-    done += chunk.length
-    onProgress?.({ stage: 'reading', done, total: size })
-    onChunk?.(chunk)
+  const table = new Table(core, maxValueBytes, keepsKeys)
+  const total = sources.reduce((sum, { size }) => sum + size, 0)
+  let before = 0
+  for (const { file, format, size } of sources) {
+    let done = 0
+    table.begin(file)
+    await readKeyed(file, format as KeyedFormat, valueEncoding, table, chunk => {
+      done += chunk.length
+      onProgress?.({ stage: 'reading', done: before + done, total })
+      onChunk?.(chunk)
+    })
+    if (done !== size) {
+      throw new BuildError(
+        `expected a file that stays as it is, got ${done} bytes of one that had ${size}; wait until it is written, and run it again`,
+        file,
+      )
+    }
+    before += size
   }
-  const table = await readKeyed(core, data, format, valueEncoding, maxValueBytes, took, keepsKeys)
-  if (done === size) return table
-  throw new BuildError(
-    `expected a file that stays as it is, got ${done} bytes of one that had ${size}; wait until it is written, and run it again`,
-    data,
-  )
+  return table.finish()
 }
 
 /** Hashes every partition. */

@@ -137,14 +137,14 @@ async function moveInto(scratch: string, target: string): Promise<void> {
 }
 
 /** Several at a time: a disk flushes them together, and there may be thousands. */
-async function flushFiles(paths: readonly string[]): Promise<void> {
+export async function flushFiles(paths: readonly string[]): Promise<void> {
   for (let i = 0; i < paths.length; i += FLUSHED_TOGETHER) {
     await Promise.all(paths.slice(i, i + FLUSHED_TOGETHER).map(path => flush(path, 'r+')))
   }
 }
 
 /** Makes renames and new files in a directory durable. Windows has no such call and needs none. */
-async function flushDirectory(dir: string): Promise<void> {
+export async function flushDirectory(dir: string): Promise<void> {
   if (process.platform !== 'win32') await flush(dir, 'r')
 }
 

@@ -4,6 +4,7 @@ import {
   DATABASE_ID_BYTES,
   encodeManifest,
   FINGERPRINT_BYTES,
+  fromHex,
   HASH_BYTES,
   MAX_RECORD_BYTES,
   type Manifest,
@@ -16,6 +17,7 @@ import type { Core, CoreError, DatabaseHandle, LayoutHandle } from '@keyhush/was
 import { BuildError } from '../base/errors.js'
 import { blocksOf, type DirectoryFields, directoryFields } from './blocks.js'
 import type { KeyedRecords } from './ingest/table.js'
+import { faultOfValue, recordsOf, type Shape } from './shape.js'
 import { recordBytesView } from './view.js'
 
 /** How records are laid out, and what proves them. */
@@ -33,12 +35,16 @@ export interface LayoutOptions {
    * `merkle`, and all answers can also be proved as a whole.
    */
   readonly proofs?: Proofs | undefined
+  /** of a shard: takes the place of all these */
+  readonly given?: Shape | undefined
 }
 
 /** A database in memory. */
 export interface Filled {
   readonly shape: RecordShape
   readonly records: number
+  /** records that are not empty */
+  readonly keys: number
   readonly layout: LayoutHandle
   readonly database: DatabaseHandle
   /** empty: keyless */
@@ -50,9 +56,12 @@ export interface Filled {
 
 /** Puts records where the directory says; they are not hashed yet. Throws BuildError, which names `file`. */
 export function place(core: Core, table: KeyedRecords, options: LayoutOptions, file?: string): Filled {
-  const shape = recordShapeOf(table, options.maxValueBytes, file)
-  const { layout, database } = allocate(core, options, table.records, shape.recordBytes, file)
-  const directory = core.buildDirectory(table.fingerprints, layout.partitions * layout.partitionRecords)
+  const { given } = options
+  const shape = given === undefined ? recordShapeOf(table, options.maxValueBytes) : recordsOf(given)
+  if (given !== undefined) checkFits(table, given, file)
+  const records = given === undefined ? table.records : given.partitions * given.partitionRecords
+  const { layout, database } = allocate(core, options, records, shape.recordBytes, file)
+  const directory = directoryOf(core, table, layout, given, file)
   const indices = directory.indices(table.fingerprints, table.records)
   const into = recordBytesView(core, database, 0, layout.partitions * layout.partitionBytes)
   for (let i = 0; i < table.records; i++) {
@@ -64,11 +73,38 @@ export function place(core: Core, table: KeyedRecords, options: LayoutOptions, f
   const blocks = blocksOf({ suite: suiteOf(options.proofs ?? 'merkle') }, directory)
   const fields = directoryFields(core, directory, encoded, blocks)
   directory.free()
-  return { shape, records: table.records, layout, database, directory: encoded, directoryFields: fields, blocks }
+  return { shape, records, keys: table.records, layout, database, directory: encoded, directoryFields: fields, blocks }
+}
+
+/** Throws BuildError if a shape has no place for all records. */
+function checkFits(table: KeyedRecords, shape: Shape, file?: string): void {
+  const most = shape.partitions * shape.partitionRecords
+  if (table.records > most)
+    throw new BuildError(
+      `expected at most ${most} keys in a shard, got ${table.records}; plan a shape for more records`,
+      file,
+    )
+  for (let i = 0, start = 0; i < table.records; i++) {
+    const reason = faultOfValue(shape, table.valueEnds[i]! - start)
+    if (reason !== undefined) throw table.fault(i, reason)
+    start = table.valueEnds[i]!
+  }
+}
+
+function directoryOf(core: Core, table: KeyedRecords, layout: LayoutHandle, shape: Shape | undefined, file?: string) {
+  if (shape === undefined) return core.buildDirectory(table.fingerprints, layout.partitions * layout.partitionRecords)
+  const { directoryBlockLog, directoryBlockBytes, directorySeed, directoryRoom } = shape
+  try {
+    const seed = fromHex(directorySeed)
+    return core.buildShapedDirectory(table.fingerprints, directoryBlockLog, directoryBlockBytes, seed, directoryRoom)
+  } catch (error) {
+    if ((error as CoreError).code !== 'directory') throw error
+    throw new BuildError((error as Error).message, file)
+  }
 }
 
 /** Fixed if all values are equally long and no room for longer ones was asked for, else variable. */
-function recordShapeOf(table: KeyedRecords, maxValueBytes: number | undefined, file: string | undefined): RecordShape {
+function recordShapeOf(table: KeyedRecords, maxValueBytes: number | undefined): RecordShape {
   let longest = 0
   let longestAt = 0
   let equal = true
@@ -86,10 +122,9 @@ function recordShapeOf(table: KeyedRecords, maxValueBytes: number | undefined, f
   const recordBytes = FINGERPRINT_BYTES + (variable ? 2 : 0) + valueBytes
   if (recordBytes > MAX_RECORD_BYTES) {
     const most = MAX_RECORD_BYTES - FINGERPRINT_BYTES - 2
-    throw new BuildError(
+    throw table.fault(
+      longestAt,
       `expected a value of at most ${most} bytes where values differ in length, got ${longest}; shorten it`,
-      file,
-      table.lines[longestAt],
     )
   }
   return { recordBytes, valueBytes, keyed: true, variable }
@@ -98,16 +133,15 @@ function recordShapeOf(table: KeyedRecords, maxValueBytes: number | undefined, f
 /** As planned, all zero. Throws BuildError. */
 export function allocate(
   core: Core,
-  { partitions, pack, headroom = 0, proofs }: LayoutOptions,
+  { partitions, pack, headroom = 0, proofs, given }: LayoutOptions,
   records: number,
   recordBytes: number,
   file?: string,
 ): { layout: LayoutHandle; database: DatabaseHandle } {
   try {
-    const room = records + headroom
-    const plan = core.planLayout(room, recordBytes, partitions, pack)
+    const plan = given ?? core.planLayout(records + headroom, recordBytes, partitions, pack)
     const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords, plan.blockRecords)
-    plan.free()
+    if ('free' in plan) plan.free()
     return { layout, database: core.newDatabase(layout, proofs) }
   } catch (error) {
     if ((error as CoreError).code !== 'layout') throw error

@@ -18,13 +18,13 @@ import {
   toHex,
   WireError,
 } from '@keyhush/protocol'
-import { type Core, type CoreError, type DatabaseHandle, loadCore } from '@keyhush/wasm'
+import { type Core, type CoreError, type DatabaseHandle, loadCore, type ServerDirectoryHandle } from '@keyhush/wasm'
 import { DatasetError, readingFrom } from '../base/errors.js'
 import { blocksOf, directoryFields, hasFields } from './blocks.js'
 import type { Progress } from './build.js'
 import { blobPath, blobsOf, manifestPath } from './directory.js'
 import { readRecords } from './memory.js'
-import { misplacedRecord, storedFingerprints } from './places.js'
+import { hasEmpty, misplacedRecord, storedFingerprints } from './places.js'
 import { type DatasetProofs, proofsPackage, type RowProofs } from './proof-kinds.js'
 import { namesMarks, slotMarksOf } from './slot-marks.js'
 import { emptyDatabase, recordBytesView } from './view.js'
@@ -195,12 +195,12 @@ function checkDirectory(
   manifest: Manifest,
 ): { readonly bytes: Uint8Array; readonly blocks: DatabaseHandle | undefined } {
   const bytes = readBlob(core, path, manifest.directoryHash, manifest.directoryBytes, 'directory')
-  const { records, partitions, partitionRecords } = manifest
+  const { records } = manifest
   const fingerprints = storedFingerprints(core, database, manifest)
   try {
     const directory =
       manifest.updateListBytes === 0
-        ? core.buildDirectory(fingerprints, partitions * partitionRecords)
+        ? firstDirectory(core, manifest, fingerprints)
         : core.decodeDirectory(bytes, records)
     try {
       if (!equalBytes(directory.encode(), bytes))
@@ -228,6 +228,14 @@ async function checkMarks(core: Core, database: DatabaseHandle, dir: string, man
   readBlob(core, blobPath(dir, slotMarksHash), slotMarksHash, records, 'slot marks')
   if (await namesMarks(core, manifest, await slotMarksOf({ core, database }))) return
   throw new DatasetError(manifestPath(dir), 'expected the slot marks of these records, got others; build it anew')
+}
+
+/** That of a first epoch. Only a shard has empty slots then, and records in all slots; its directory has a shape that was decided before. */
+function firstDirectory(core: Core, manifest: Manifest, fingerprints: Uint8Array): ServerDirectoryHandle {
+  const { records, partitions, partitionRecords, directoryBlockLog, directoryBlockBytes, directorySeed } = manifest
+  const slots = partitions * partitionRecords
+  if (records < slots || !hasEmpty(fingerprints)) return core.buildDirectory(fingerprints, slots)
+  return core.buildShapedDirectory(fingerprints, directoryBlockLog, directoryBlockBytes, directorySeed, 0)
 }
 
 /** A malformed record would fail the lookups of its key alone, so that its author could tell which key they are for. */

@@ -15,6 +15,14 @@ export function storedFingerprints(core: Core, database: DatabaseHandle, manifes
   return fingerprints
 }
 
+/** Whether some slot is empty. */
+export function hasEmpty(fingerprints: Uint8Array): boolean {
+  for (let at = 0; at < fingerprints.length; at += FINGERPRINT_BYTES) {
+    if (isZero(fingerprints, at, at + FINGERPRINT_BYTES)) return true
+  }
+  return false
+}
+
 /** The first record to which its directory does not lead; undefined: there is none. Empty slots need no leading to. */
 export function misplacedRecord(
   directory: ServerDirectoryHandle,

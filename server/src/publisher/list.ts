@@ -9,7 +9,7 @@
 
 import { builtFor, equalBytes, FINGERPRINT_BYTES, hasRows, toHex } from '@keyhush/protocol'
 import { type Core, loadCore } from '@keyhush/wasm'
-import { BuildError, PublishError } from '../base/errors.js'
+import { PublishError } from '../base/errors.js'
 import { MOST_BATCH_BYTES, MOST_BATCH_RECORDS_BYTES } from '../base/most.js'
 import { type ListOptions, readList } from '../dataset/build.js'
 import { blobsOf } from '../dataset/directory.js'
@@ -164,10 +164,9 @@ function checkFits({ manifest }: NewestEpoch, rows: KeyedRecords, options: Publi
     manifestFile === undefined
       ? `all operators build: \`curl -o manifest.bin ${options.servers[0]}/v1/manifest\`, then ${build}`
       : `you build: ${build}; then publish with \`--dataset next\` and another --store`
-  throw new BuildError(
+  throw rows.fault(
+    row,
     `expected a value of ${fit}, got ${valueIn(rows, row).length}. Nothing was sent. Other lengths need a generation that ${remedy}`,
-    data,
-    rows.lines[row],
   )
 }
 

@@ -213,7 +213,25 @@ export interface Core extends SingleCore, OneServerCore {
   databaseId(seed: Uint8Array): Uint8Array
   /** the directory of n fingerprints, 16 bytes each, for a database of `slots` slots (Q·M); throws `directory` */
   buildDirectory(fingerprints: Uint8Array, slots: number): ServerDirectoryHandle
+  /**
+   * Of a shape that was decided before, whose blocks have room for `room` added keys each. Fingerprints of empty slots are left out. Throws
+   * `directory`.
+   */
+  buildShapedDirectory(
+    fingerprints: Uint8Array,
+    log: number,
+    blockBytes: number,
+    seed: Uint8Array,
+    room: number,
+  ): ServerDirectoryHandle
   decodeDirectory(bytes: Uint8Array, records: number): ServerDirectoryHandle
+  /** the shard of each fingerprint, 16 bytes each, among 2 to 256; throws `length` */
+  shardsOf(fingerprints: Uint8Array, seed: Uint8Array, shards: number): Uint8Array
+  /**
+   * What each shard of so many records in all has: Q, M, g, b, L, and the added keys that a block of the directory has room for. Throws
+   * `layout`.
+   */
+  planShards(records: number, recordBytes: number, shards: number): Uint32Array
   /** reads an update list; throws `update` */
   decodeUpdateList(bytes: Uint8Array): UpdateListHandle
   /**

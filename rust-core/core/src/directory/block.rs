@@ -210,17 +210,25 @@ pub(super) fn power(mut base: f64, mut exponent: u64) -> f64 {
     product
 }
 
+/// The number of the hash function that decides a key's shard.
+const SHARD_LEVEL: usize = 32;
+
+/// The number of a key's shard among `shards`.
+pub(super) fn shard(seeded: u128, shards: usize) -> usize {
+    level_bit(seeded, SHARD_LEVEL, shards)
+}
+
 /// The number of a key's block among 2^log blocks.
 pub(super) fn number(seeded: u128, log: u32) -> u32 {
     level_bit(seeded, NUMBER_LEVEL, 1 << log) as u32
 }
 
-/// The bit of a key in a level: wyhash of its 16 bytes with seed `4^level`, folded to 32 bits and scaled.
+/// The bit of a key in a level: wyhash of its 16 bytes with seed `4^level` (0 if that has more than 64 bits), folded to 32 bits and scaled.
 fn level_bit(key: u128, level: usize, bits: usize) -> usize {
     let halves = |product: u128| (product as u64) ^ ((product >> 64) as u64);
     let mum = |a: u64, b: u64| halves(u128::from(a) * u128::from(b));
     let (lo, hi) = (key as u64, (key >> 64) as u64);
-    let first = lo.rotate_left(32) ^ (1 << (2 * level)) ^ 0xa076_1d64_78bd_642f;
+    let first = lo.rotate_left(32) ^ 1u64.checked_shl(2 * level as u32).unwrap_or(0) ^ 0xa076_1d64_78bd_642f;
     let second = hi.rotate_left(32) ^ 0x8ebc_6af0_9c88_c6e3;
     let hash = mum(mum(first, second), FINGERPRINT_BYTES as u64 ^ 0xeb44_acca_b455_d165);
     let folded = (hash as u32) ^ ((hash >> 32) as u32);

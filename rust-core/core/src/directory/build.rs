@@ -20,6 +20,8 @@ pub struct DirectoryBuilder {
     /// the next bucket or block of this phase
     next: usize,
     phase: Phase,
+    /// decided before the keys were known
+    shaped: Option<(Shape, Plan)>,
 }
 
 enum Phase {
@@ -69,7 +71,13 @@ impl DirectoryBuilder {
             keys: 0,
             next: 0,
             phase: Phase::Sort(Box::new(DirectorySeed::new())),
+            shaped: None,
         }
+    }
+
+    /// A builder without keys, of a directory with this shape, whose blocks have room for `room` added keys each.
+    pub(super) fn shaped(shape: Shape, room: usize) -> Self {
+        DirectoryBuilder { shaped: Some((shape, Plan { log: shape.log(), room })), ..Self::new() }
     }
 
     /// The number of keys so far.
@@ -184,11 +192,31 @@ impl DirectoryBuilder {
     /// Plans the blocks. Their number and the seed say which block each key belongs to.
     fn blocks(&mut self, seed: &DirectorySeed, slots: usize) -> Result<Blocks, Error> {
         self.next = 0;
-        let plan = Plan::new(self.keys as u64, slots as u64);
+        let (seed, plan) = match &self.shaped {
+            Some((shape, plan)) => (shape.seed(), *plan),
+            None => (seed.finish(), Plan::new(self.keys as u64, slots as u64)),
+        };
         let mut keys = Vec::new();
         keys.try_reserve_exact(self.keys).map_err(|_| no_memory())?;
         keys.resize(self.keys, [0; FINGERPRINT_BYTES]);
-        Ok(Blocks { plan, seed: u128::from_le_bytes(seed.finish()), ends: vec![0; 1 << plan.log], keys })
+        Ok(Blocks { plan, seed: u128::from_le_bytes(seed), ends: vec![0; 1 << plan.log], keys })
+    }
+
+    /// Pushes all fingerprints, 16 bytes each, and makes all steps.
+    pub(super) fn build(mut self, fingerprints: &[u8], slots: usize) -> Result<Directory, Error> {
+        let (fingerprints, rest) = fingerprints.as_chunks::<FINGERPRINT_BYTES>();
+        if !rest.is_empty() {
+            return Err(Error::Directory("expected fingerprints of 16 bytes".into()));
+        }
+        let leaves_out = self.shaped.map(|_| [0; FINGERPRINT_BYTES]);
+        for fingerprint in fingerprints.iter().filter(|print| Some(**print) != leaves_out) {
+            self.push(fingerprint)?;
+        }
+        loop {
+            if let Some(directory) = self.step(slots)? {
+                return Ok(directory);
+            }
+        }
     }
 
     fn finish(&self, blocks: &Blocks, bytes: Vec<u8>) -> Result<Directory, Error> {
@@ -199,9 +227,20 @@ impl DirectoryBuilder {
             longest = longest.max(block.bytes());
             rest = behind;
         }
-        let too_many = |_| Error::Directory("too many keys for one directory".into());
-        let shape = Shape::new(blocks.plan.log, blocks.plan.block_bytes(longest), &blocks.seed.to_le_bytes());
-        Directory::from_blocks(shape.map_err(too_many)?, bytes, self.keys as u32)
+        let needed = blocks.plan.block_bytes(longest);
+        let shape = match self.shaped {
+            Some((shape, _)) if needed > shape.block_bytes() => {
+                return Err(Error::Directory(format!(
+                    "expected blocks of {} bytes with room for {} added keys, but one needs {needed}; plan another shape",
+                    shape.block_bytes(),
+                    blocks.plan.room
+                )));
+            }
+            Some((shape, _)) => shape,
+            None => Shape::new(blocks.plan.log, needed, &blocks.seed.to_le_bytes())
+                .map_err(|_| Error::Directory("too many keys for one directory".into()))?,
+        };
+        Directory::from_blocks(shape, bytes, self.keys as u32)
     }
 }
 
@@ -216,18 +255,6 @@ impl Directory {
     /// # Errors
     /// As [`DirectoryBuilder::step`]; [`Error::Directory`] also if the bytes are no multiple of 16.
     pub fn build(fingerprints: &[u8], slots: usize) -> Result<Self, Error> {
-        let (fingerprints, rest) = fingerprints.as_chunks::<FINGERPRINT_BYTES>();
-        if !rest.is_empty() {
-            return Err(Error::Directory("expected fingerprints of 16 bytes".into()));
-        }
-        let mut builder = DirectoryBuilder::new();
-        for fingerprint in fingerprints {
-            builder.push(fingerprint)?;
-        }
-        loop {
-            if let Some(directory) = builder.step(slots)? {
-                return Ok(directory);
-            }
-        }
+        DirectoryBuilder::new().build(fingerprints, slots)
     }
 }

@@ -10,6 +10,7 @@ mod bringing;
 mod build;
 mod next;
 mod shape;
+mod shards;
 mod table;
 
 pub use bringing::Bringing;
@@ -17,6 +18,7 @@ pub use build::DirectoryBuilder;
 pub(crate) use next::NextDirectory;
 pub use shape::Shape;
 pub(crate) use shape::{expected_blocks, expected_bytes};
+pub use shards::{ShardPlan, shards_of};
 pub use table::Directory;
 pub(crate) use table::Overfull;
 

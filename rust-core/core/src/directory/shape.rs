@@ -160,12 +160,12 @@ fn planned_bytes(keys: u64, room: u64) -> u64 {
     rounded_up(16 + fullest.div_ceil(2) + room * block::OVERLAY_ENTRY_BYTES as u64)
 }
 
-fn rounded_up(bytes: u64) -> u64 {
+pub(super) fn rounded_up(bytes: u64) -> u64 {
     bytes.div_ceil(UNIT_BYTES as u64) * UNIT_BYTES as u64
 }
 
 /// ⌈√n⌉
-fn ceiled_root(n: u64) -> u64 {
+pub(super) fn ceiled_root(n: u64) -> u64 {
     let root = n.isqrt();
     root + u64::from(root * root < n)
 }

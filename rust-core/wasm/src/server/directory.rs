@@ -1,14 +1,14 @@
 //! A server's directory: building, storing and updating it.
 
 use keyhush_core::database::list::UpdateList;
-use keyhush_core::directory::{Bringing, Directory};
+use keyhush_core::directory::{Bringing, Directory, Shape, ShardPlan, shards_of};
 use keyhush_core::error::Error;
 use wasm_bindgen::prelude::*;
 
 use super::database::DatabaseHandle;
 use super::epoch::WriteHandle;
 use crate::directory::DirectoryHandle;
-use crate::{LayoutHandle, Outcome, thrown};
+use crate::{LayoutHandle, Outcome, exactly, thrown, whole};
 
 #[wasm_bindgen]
 impl DirectoryHandle {
@@ -18,6 +18,26 @@ impl DirectoryHandle {
     /// `directory`.
     pub fn build(fingerprints: &[u8], slots: usize) -> Outcome<DirectoryHandle> {
         Directory::build(fingerprints, slots).map(DirectoryHandle).map_err(thrown)
+    }
+
+    /// Builds the directory of distinct fingerprints, without those of empty slots, with a shape that was decided before. Each block has room
+    /// for `room` added keys.
+    ///
+    /// # Errors
+    /// `directory`.
+    #[wasm_bindgen(js_name = buildShaped)]
+    pub fn build_shaped(
+        fingerprints: &[u8],
+        log: u32,
+        block_bytes: usize,
+        seed: &[u8],
+        room: usize,
+    ) -> Outcome<DirectoryHandle> {
+        exactly("seed", seed)
+            .and_then(|seed| Shape::new(log, block_bytes, &seed))
+            .and_then(|shape| Directory::build_shaped(fingerprints, shape, room))
+            .map(DirectoryHandle)
+            .map_err(thrown)
     }
 
     /// The log₂ of its number of blocks.
@@ -117,4 +137,28 @@ impl BringingHandle {
     pub fn into_write(self) -> Outcome<WriteHandle> {
         self.0.finish().map(WriteHandle).map_err(thrown)
     }
+}
+
+/// The shard of each fingerprint, 16 bytes each, among `shards`.
+///
+/// # Errors
+/// `length`.
+#[wasm_bindgen(js_name = shardsOf)]
+pub fn shards(fingerprints: &[u8], seed: &[u8], shards: usize) -> Outcome<Vec<u8>> {
+    exactly("seed", seed).and_then(|seed| shards_of(fingerprints, &seed, shards)).map_err(thrown)
+}
+
+/// What each shard of so many records in all has: Q, M, g, b, L, and the added keys that a block of the directory has room for.
+///
+/// # Errors
+/// `layout`.
+#[wasm_bindgen(js_name = planShards)]
+pub fn plan_shards(records: f64, record_bytes: f64, shards: f64) -> Outcome<Vec<u32>> {
+    let [records, record_bytes, shards] = [records, record_bytes, shards].map(whole);
+    let ShardPlan { layout, block_log, block_bytes, room } =
+        ShardPlan::new(records, record_bytes, shards).map_err(thrown)?;
+    let stored = layout.stored();
+    let numbers =
+        [layout.partitions(), stored.partition_records, stored.block_records, block_log as usize, block_bytes, room];
+    Ok(numbers.map(|number| number as u32).to_vec())
 }

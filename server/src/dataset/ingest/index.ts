@@ -2,12 +2,11 @@
 
 import { extname } from 'node:path'
 import { MAX_KEY_BYTES } from '@keyhush/protocol'
-import type { Core } from '@keyhush/wasm'
 import { BuildError } from '../../base/errors.js'
 import { readDelimited } from './delimited.js'
 import { readJsonLines } from './jsonl.js'
 import { nameOf, readLines, type TextLine, type TextSource } from './lines.js'
-import { type KeyedRecords, Table, tooLong } from './table.js'
+import { type Records, tooLong } from './table.js'
 import type { ValueEncoding } from './values.js'
 
 export const FORMATS = ['csv', 'tsv', 'jsonl', 'txt', 'bin'] as const
@@ -34,22 +33,18 @@ export function* keysOf(lines: Iterable<TextLine>, source: TextSource): Generato
   }
 }
 
-/** Reads a whole keyed file. `longestValue` is in bytes; `keepsKeys`: also the keys' text. Throws BuildError with file, line and reason. */
+/** Gives `records` all that a source has. Throws BuildError with file, line and reason. */
 export async function readKeyed(
-  core: Core,
-  file: string,
+  source: TextSource,
   format: KeyedFormat,
   encoding: ValueEncoding,
-  longestValue?: number,
+  records: Records,
   onChunk?: (chunk: Uint8Array) => void,
-  keepsKeys?: boolean,
-): Promise<KeyedRecords> {
-  const table = new Table(core, file, longestValue, keepsKeys)
+): Promise<void> {
   if (format === 'txt') {
-    for await (const lines of readLines(file, onChunk)) {
-      for (const [key, line] of keysOf(lines, file)) table.add(key, NO_VALUE, line)
+    for await (const lines of readLines(source, onChunk)) {
+      for (const [key, line] of keysOf(lines, source)) records.add(key, NO_VALUE, line)
     }
-  } else if (format === 'jsonl') await readJsonLines(file, encoding, table, onChunk)
-  else await readDelimited(file, format === 'csv' ? ',' : '\t', encoding, table, onChunk)
-  return table.finish()
+  } else if (format === 'jsonl') await readJsonLines(source, encoding, records, onChunk)
+  else await readDelimited(source, format === 'csv' ? ',' : '\t', encoding, records, onChunk)
 }

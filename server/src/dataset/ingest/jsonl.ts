@@ -2,20 +2,20 @@
 
 import { BuildError } from '../../base/errors.js'
 import { parseMembers } from '../../base/json.js'
-import { readLines } from './lines.js'
+import { nameOf, readLines, type TextSource } from './lines.js'
 import type { Records } from './table.js'
 import { decodeValue, type ValueEncoding } from './values.js'
 
 export async function readJsonLines(
-  file: string,
+  source: TextSource,
   encoding: ValueEncoding,
   table: Records,
   onChunk?: (chunk: Uint8Array) => void,
 ): Promise<void> {
-  for await (const lines of readLines(file, onChunk)) {
+  for await (const lines of readLines(source, onChunk)) {
     for (const [bytes, line] of lines) {
       const refuse = (reason: string): never => {
-        throw new BuildError(reason, file, line)
+        throw new BuildError(reason, nameOf(source), line)
       }
       const entry = parseEntry(bytes.toString())
       if (typeof entry === 'string') return refuse(entry)

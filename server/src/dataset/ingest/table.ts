@@ -13,7 +13,7 @@ const MAX_VALUE_BYTES = MAX_RECORD_BYTES - FINGERPRINT_BYTES
 const KEYS_BYTES = 256 * 1024
 const KEYS_COUNT = 16 * 1024
 
-/** All records of a keyed data file, in the file's order. */
+/** All records of keyed data files, in their order. */
 export interface KeyedRecords {
   readonly records: number
   /** 16 bytes a record */
@@ -22,8 +22,8 @@ export interface KeyedRecords {
   readonly values: Uint8Array
   /** where the value of record i ends in `values` */
   readonly valueEnds: Uint32Array
-  /** the line of the file on which record i begins */
-  readonly lines: Uint32Array
+  /** names the file and the line on which record i begins */
+  readonly fault: (i: number, reason: string) => BuildError
   /** the keys themselves, one after the other, and where each ends; empty unless they were to be kept */
   readonly keys: Uint8Array
   readonly keyEnds: Uint32Array
@@ -35,17 +35,47 @@ export interface Records {
   add(key: Uint8Array, value: Uint8Array, line: number): void
 }
 
-export class Table implements Records {
+/** Computes fingerprints, many at once. */
+export class Hashing {
   readonly #core: Core
-  readonly #file: string
-  readonly #longestValue: number
-  readonly #keepsKeys: boolean
-
+  readonly #take: (fingerprints: Uint8Array) => void
   readonly #keys = new Uint8Array(KEYS_BYTES + MAX_KEY_BYTES)
   readonly #keyEnds = new Uint32Array(KEYS_COUNT)
   #keysWaiting = 0
   #keyBytesWaiting = 0
 
+  /** `take` gets the fingerprints of the next keys, 16 bytes each. */
+  constructor(core: Core, take: (fingerprints: Uint8Array) => void) {
+    this.#core = core
+    this.#take = take
+  }
+
+  /** Copies a key. */
+  add(key: Uint8Array): void {
+    this.#keys.set(key, this.#keyBytesWaiting)
+    this.#keyBytesWaiting += key.length
+    this.#keyEnds[this.#keysWaiting++] = this.#keyBytesWaiting
+    if (this.#keyBytesWaiting >= KEYS_BYTES || this.#keysWaiting === KEYS_COUNT) this.finish()
+  }
+
+  /** Hashes what waits. */
+  finish(): void {
+    if (this.#keysWaiting === 0) return
+    const keys = this.#keys.subarray(0, this.#keyBytesWaiting)
+    const ends = this.#keyEnds.subarray(0, this.#keysWaiting)
+    this.#keysWaiting = 0
+    this.#keyBytesWaiting = 0
+    this.#take(this.#core.fingerprints(keys, ends))
+  }
+}
+
+export class Table implements Records {
+  /** each with the number of its first record */
+  readonly #files: { readonly file: string; readonly first: number }[] = []
+  readonly #longestValue: number
+  readonly #keepsKeys: boolean
+
+  readonly #hashing: Hashing
   readonly #fingerprints = new Growing(Uint8Array)
   readonly #values = new Growing(Uint8Array)
   readonly #valueEnds = new Growing(Uint32Array)
@@ -53,25 +83,25 @@ export class Table implements Records {
   readonly #kept = { keys: new Growing(Uint8Array), ends: new Growing(Uint32Array) }
 
   /** `longestValue` in bytes; default: what a layout can hold */
-  constructor(core: Core, file: string, longestValue = MAX_VALUE_BYTES, keepsKeys = false) {
-    this.#core = core
-    this.#file = file
+  constructor(core: Core, longestValue = MAX_VALUE_BYTES, keepsKeys = false) {
+    this.#hashing = new Hashing(core, prints => this.#fingerprints.append(prints))
     this.#longestValue = longestValue
     this.#keepsKeys = keepsKeys
   }
 
+  /** What is added from now on is of this file. */
+  begin(file: string): void {
+    this.#files.push({ file, first: this.#lines.length })
+  }
+
   /** Copies a record. Throws BuildError. */
   add(key: Uint8Array, value: Uint8Array, line: number): void {
-    if (key.length === 0) this.#refuse(line, 'expected a key, but the key is empty; delete the line')
-    if (key.length > MAX_KEY_BYTES) this.#refuse(line, tooLong('key', MAX_KEY_BYTES, key.length))
+    const reason = faultOfKey(key)
+    if (reason !== undefined) this.#refuse(line, reason)
     if (value.length > this.#longestValue) {
       this.#refuse(line, tooLong('value', this.#longestValue, value.length))
     }
-    this.#keys.set(key, this.#keyBytesWaiting)
-    this.#keyBytesWaiting += key.length
-    this.#keyEnds[this.#keysWaiting++] = this.#keyBytesWaiting
-    if (this.#keyBytesWaiting >= KEYS_BYTES || this.#keysWaiting === KEYS_COUNT) this.#hashKeys()
-
+    this.#hashing.add(key)
     if (this.#keepsKeys) {
       this.#kept.keys.append(key)
       this.#kept.ends.append([this.#kept.keys.length])
@@ -83,31 +113,34 @@ export class Table implements Records {
 
   /** Returns all records. Throws BuildError if there are none, or if a key stands twice. */
   finish(): KeyedRecords {
-    this.#hashKeys()
+    this.#hashing.finish()
     const records = this.#lines.length
-    if (records === 0) throw new BuildError('expected records, but the file holds no records; name another', this.#file)
+    if (records === 0)
+      throw new BuildError('expected records, but the file holds no records; name another', this.#files.at(-1)!.file)
     const fingerprints = this.#fingerprints.view()
     const lines = this.#lines.view()
+    const fileOf = (i: number) => this.#files.findLast(({ first }) => first <= i)!.file
+    const fault = (i: number, reason: string) => new BuildError(reason, fileOf(i), lines[i])
     const twins = findTwins(fingerprints)
     if (twins !== undefined) {
-      this.#refuse(lines[twins.later]!, `the same key as on line ${lines[twins.earlier]!}; delete one of them`)
+      const [of, other] = [fileOf(twins.later), fileOf(twins.earlier)]
+      const where = `line ${lines[twins.earlier]!}${of === other ? '' : ` of ${other}`}`
+      throw fault(twins.later, `the same key as on ${where}; delete one of them`)
     }
     const [values, valueEnds] = [this.#values.view(), this.#valueEnds.view()]
     const [keys, keyEnds] = [this.#kept.keys.view(), this.#kept.ends.view()]
-    return { records, fingerprints, values, valueEnds, lines, keys, keyEnds }
-  }
-
-  #hashKeys(): void {
-    if (this.#keysWaiting === 0) return
-    const keys = this.#keys.subarray(0, this.#keyBytesWaiting)
-    this.#fingerprints.append(this.#core.fingerprints(keys, this.#keyEnds.subarray(0, this.#keysWaiting)))
-    this.#keysWaiting = 0
-    this.#keyBytesWaiting = 0
+    return { records, fingerprints, values, valueEnds, fault, keys, keyEnds }
   }
 
   #refuse(line: number, reason: string): never {
-    throw new BuildError(reason, this.#file, line)
+    throw new BuildError(reason, this.#files.at(-1)!.file, line)
   }
+}
+
+/** Why no list may have a key; undefined: it may. */
+export function faultOfKey({ length }: Uint8Array): string | undefined {
+  if (length === 0) return 'expected a key, but the key is empty; delete the line'
+  return length > MAX_KEY_BYTES ? tooLong('key', MAX_KEY_BYTES, length) : undefined
 }
 
 /** Why a key or value is refused. */
