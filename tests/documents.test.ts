@@ -13,6 +13,7 @@ const contributing = readFileSync(join(root, 'docs/CONTRIBUTING.md'), 'utf8')
 /** what the third column calls a package, or what one is made from */
 const PACKAGES: Readonly<Record<string, string>> = {
   client: 'packages/client/src',
+  confidential: 'packages/confidential/src',
   generated: 'packages/wasm/generated',
   pointproofs: 'packages/pointproofs/src',
   protocol: 'packages/protocol/src',

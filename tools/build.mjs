@@ -13,11 +13,11 @@ export const tsc = 'typescript/bin/tsc'
 const wasmTools = ['rust-toolchain.toml', 'tools/wasm', 'tools/build-wasm.mjs', 'package-lock.json']
 /** Sources of all that TypeScript makes. The page is among them, and it imports from packages, demo and server. */
 const typescriptSources = [
-  ...['packages', 'packages/wasm/generated', 'server', 'demo'],
+  ...['packages', 'packages/wasm/generated', 'packages/confidential/generated', 'server', 'demo'],
   ...['tsconfig.json', 'package-lock.json', 'tools/build.mjs'],
 ]
 
-/** Everything, `@keyhush/pointproofs` and `@keyhush/confidential` too. */
+/** Everything, `@keyhush/pointproofs` too. */
 export async function buildAll() {
   await build()
   await buildPackaged()
@@ -49,12 +49,26 @@ export async function buildProduct() {
     buildWasm,
   )
   await cachedStep(
+    'confidential-wasm',
+    'Building the WebAssembly of confidential databases',
+    {
+      inputs: [
+        ...['Cargo.toml', 'Cargo.lock', '.cargo', 'wasm'].map(path => `packages/confidential/rust/${path}`),
+        ...wasmTools,
+        'tools/build-confidential.mjs',
+      ],
+      outputs: confidentialOutputs,
+    },
+    buildConfidential,
+  )
+  await cachedStep(
     'typescript',
     'Compiling TypeScript',
     {
       inputs: typescriptSources,
       outputs: [
         'packages/client/dist/node.js',
+        'packages/confidential/dist/index.js',
         'packages/protocol/dist',
         'packages/react-native/dist',
         'packages/wasm/dist',
@@ -86,7 +100,7 @@ export async function buildProduct() {
   )
 }
 
-/** `@keyhush/pointproofs` and `@keyhush/confidential`, which are optional: only tests, checks and packing need them. */
+/** `@keyhush/pointproofs`, which is optional: only tests, checks and packing need it. */
 export async function buildPackaged() {
   await cachedStep(
     'pointproofs-wasm',
@@ -111,28 +125,6 @@ export async function buildPackaged() {
       outputs: ['packages/pointproofs/dist/index.js'],
     },
     () => runPackage(tsc, ['-b', 'packages/pointproofs']),
-  )
-  await cachedStep(
-    'confidential-wasm',
-    'Building the WebAssembly of confidential databases',
-    {
-      inputs: [
-        ...['Cargo.toml', 'Cargo.lock', '.cargo', 'wasm'].map(path => `packages/confidential/rust/${path}`),
-        ...wasmTools,
-        'tools/build-confidential.mjs',
-      ],
-      outputs: confidentialOutputs,
-    },
-    buildConfidential,
-  )
-  await cachedStep(
-    'confidential',
-    'Compiling @keyhush/confidential',
-    {
-      inputs: [...typescriptSources, 'packages/confidential/generated'],
-      outputs: ['packages/confidential/dist/index.js'],
-    },
-    () => runPackage(tsc, ['-b', 'packages/confidential']),
   )
 }
 

@@ -140,7 +140,7 @@ async function testFiles(files, options = []) {
     // These start the demo, or look at its page.
     if (typescript.some(file => /^(demo|tests\/(browsers|e2e))\//.test(file))) await build()
     else await buildProduct()
-    if (typescript.some(file => /^packages\/(confidential|pointproofs)\//.test(file))) await buildPackaged()
+    if (typescript.some(file => /^packages\/pointproofs\//.test(file))) await buildPackaged()
     // Whole paths, because vitest runs every file whose path contains the text.
     runs.push(await testTypeScript([...typescript.map(file => join(root, file)), ...options]))
   }

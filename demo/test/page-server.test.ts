@@ -14,6 +14,8 @@ const proxies = {
   C: watcher('http://127.0.0.1:3'),
 }
 
+const row = { file: 'data', at: 0, hex: '00' }
+
 let url: string
 const page = createPageServer()
 beforeAll(async () => {
@@ -23,6 +25,7 @@ beforeAll(async () => {
     databases: {},
     publisherKey: '00',
     prepareAlone: async () => {},
+    prepareBreached: async () => ({ evaluationKey: '00', plain: row, sealed: row }),
     published: async () => [],
     change: async () => ({ refusals: [] }),
     replaceKey: async () => ({ refusals: [] }),
@@ -64,7 +67,7 @@ test('the page makes one server lie, or none; anything else is refused', async (
 })
 
 test('a page of another site can not make a server lie or start, nor publish', async () => {
-  for (const path of ['liar', 'publish', 'key', 'alone']) {
+  for (const path of ['liar', 'publish', 'key', 'alone', 'breached']) {
     const send = (headers: Record<string, string>) =>
       fetch(`${url}/${path}`, {
         method: 'POST',

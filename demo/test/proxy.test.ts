@@ -92,7 +92,7 @@ test('an unreachable server is an error, not a crash', async () => {
   const gone = createServer()
   const url = await listen(gone, 0)
   await closeServer(gone)
-  const lonely = await startProxy(url, path => (path.startsWith('/other/') ? target : undefined))
+  const lonely = await startProxy(url, path => (path.startsWith('/other/') ? new URL(path, target) : undefined))
   expect((await fetch(`${lonely.url}/keys/v1/manifest`)).status).toBe(502)
   expect((await fetch(`${lonely.url}/other/v1/manifest`)).status).toBe(200) // of another server
   await lonely.close()

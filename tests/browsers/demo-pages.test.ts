@@ -50,7 +50,9 @@ await visiting({ browsers: ['chromium', 'firefox'], demo: () => demo }, ({ name,
         visitor.evaluate(() => performance.getEntriesByType('resource').map(({ name }) => name.split('/').at(-1)!))
       await go(visitor, demo.url, '')
       await ask(visitor, 'wikipedia.org')
-      expect((await loaded()).filter(file => /calculator|explorer|publishing|first-visit/.test(file))).toEqual([])
+      expect(
+        (await loaded()).filter(file => /calculator|explorer|publishing|first-visit|sign-up|confidential/.test(file)),
+      ).toEqual([])
       await go(visitor, demo.url, 'cost')
       expect((await loaded()).filter(file => /calculator/.test(file))).toHaveLength(1)
     }))

@@ -1,4 +1,4 @@
-// What a visitor does on the demo's page, for demo.test.ts and demo-pages.test.ts.
+// What a visitor does on the demo's page, for the tests of the demo.
 
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll } from 'vitest'
@@ -7,7 +7,7 @@ import { launchBrowser } from '../../tools/browsers.mjs'
 import { inBrowsers } from '../support/browsers.js'
 import { complaintsOf } from '../support/web.js'
 
-export const PAGES = ['', 'wire', 'one', 'three', 'add', 'keys', 'cost', 'visit'] as const
+export const PAGES = ['', 'wire', 'one', 'three', 'breached', 'add', 'keys', 'cost', 'visit'] as const
 export const PHONE = { width: 390, height: 844 }
 export const DESKTOP = { width: 1440, height: 900 }
 
@@ -60,6 +60,7 @@ export async function go(page: Page, url: string, name: (typeof PAGES)[number]):
     wire: '#requests li',
     one: '#one-shown:not([hidden])',
     three: '#pools button',
+    breached: '#breached-ready:not([hidden]) #breached-sealed table',
     add: '#looked:not(:empty)',
     keys: '#owner-key[data-own]',
     cost: 'td',

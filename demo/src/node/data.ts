@@ -5,7 +5,8 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { DATABASES, type DatabaseName, seedOf } from '../page/backstage.js'
+import { createOwnerKey, transform } from '@keyhush/confidential/server'
+import { BREACHED, DATABASES, type DatabaseName, SHOWN_PASSWORD, seedOf } from '../page/backstage.js'
 import { builderFolders, dataFolder, largeFolder } from './paths.js'
 import { keyhush } from './servers.js'
 import { ADJECTIVES, ANIMALS } from './words.js'
@@ -40,9 +41,15 @@ export const folders: Readonly<Partial<Record<DatabaseName, string>>> = Object.f
 /** What the publisher's record holds at the start. */
 export const publisherRecord = join(dataFolder, 'record')
 
+/**
+ * The confidential list of breached passwords, as its owner has it: the key and its shares, the list, the dataset that is made of it, and
+ * for comparison `plain`, which is made of the list without `transform`. `row.csv` has one row of it, transformed.
+ */
+export const breachedFolder = join(dataFolder, 'breached')
+
 /** Whether prepareData has nothing to do. */
 export async function dataIsReady(): Promise<boolean> {
-  if (![...Object.values(folders), publisherRecord].every(existsSync)) return false
+  if (![...Object.values(folders), breachedFolder, publisherRecord].every(existsSync)) return false
   return (await readFile(join(dataFolder, 'stamp'), 'utf8').catch(() => '')) === (await stamp())
 }
 
@@ -57,6 +64,8 @@ export async function prepareData(onDatabase: (name: string) => void = () => {})
     const { file, text, options } = sourceOf(name)
     await build(name, file, text(), options)
   }
+  onDatabase('breached')
+  await buildBreached()
   await writeFile(join(dataFolder, 'stamp'), await stamp())
 }
 
@@ -87,6 +96,33 @@ function packageNames(): string[] {
 export function phishingDomains(): string[] {
   const { blacklist } = createRequire(import.meta.url)('eth-phishing-detect/src/config.json') as { blacklist: string[] }
   return [...new Set(blacklist.map(entry => new URL(`http://${entry}`).hostname))].sort()
+}
+
+/** The most common passwords of breaches, the most common first: of @zxcvbn-ts/language-common (Dropbox, zxcvbn-ts and contributors). */
+export function breachedPasswords(): string[] {
+  const all = createRequire(import.meta.url)('@zxcvbn-ts/language-common/src/passwords.json') as string[]
+  return all.slice(0, BREACHED)
+}
+
+/** As docs/operations/confidential.md says. The folder appears whole or not at all. */
+async function buildBreached(): Promise<void> {
+  const fresh = `${breachedFolder}.new`
+  const at = (name: string) => join(fresh, name)
+  await rm(fresh, { recursive: true, force: true })
+  await mkdir(fresh)
+  const key = at('owner.key')
+  const rows = breachedPasswords().map((password, i) => `${password},${i + 1}`)
+  const valueBytes = String(BREACHED).length
+  const evaluationKey = await createOwnerKey(key, { valueBytes, evaluators: 2, atLeast: 2 })
+  await writeFile(at('list.csv'), linesOf(['key,value', ...rows]))
+  await writeFile(at('shown.csv'), linesOf(['key,value', rows.find(row => row.startsWith(`${SHOWN_PASSWORD},`))!]))
+  await transform({ from: at('list.csv'), to: at('blind.csv'), key })
+  await transform({ from: at('shown.csv'), to: at('row.csv'), key })
+  const options = ['--value-encoding', 'base64', '--name', `confidential-${evaluationKey}`, '--record', publisherRecord]
+  await keyhush('build', at('blind.csv'), '--out', at('dataset'), ...options)
+  await keyhush('build', at('list.csv'), '--out', at('plain'))
+  await rm(breachedFolder, { recursive: true, force: true })
+  await rename(fresh, breachedFolder)
 }
 
 /** 64 adjectives × 64 animals × 64 numbers. */
@@ -123,9 +159,9 @@ async function build(name: string, file: string, text: string, options: readonly
   await rename(fresh, folder)
 }
 
-/** Hash of the phishing list, of this program and of the programs that build databases. */
+/** Hash of the lists that are installed, of this program and of the programs that build databases. */
 async function stamp(): Promise<string> {
-  const hash = createHash('sha256').update(phishingDomains().join('\n'))
+  const hash = createHash('sha256').update([...phishingDomains(), ...breachedPasswords()].join('\n'))
   for (const folder of [import.meta.dirname, ...builderFolders]) {
     for (const name of (await readdir(folder, { recursive: true })).sort()) {
       if (/\.(js|wasm)$/.test(name)) hash.update(name).update(await readFile(join(folder, name)))

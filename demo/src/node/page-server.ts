@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { extname, join, sep } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
-import type { Change, Config, Outcome, Published, ServerName } from '../page/backstage.js'
+import type { Breached, Change, Config, Outcome, Published, ServerName } from '../page/backstage.js'
 import { pageFolder, reviewPage } from './paths.js'
 import type { Watcher } from './proxy.js'
 
@@ -16,6 +16,8 @@ export interface PageContents {
   readonly publisherKey: string
   /** resolves when the server of *One server* answers */
   readonly prepareAlone: () => Promise<void>
+  /** resolves when the servers and evaluators of *Check a password* answer */
+  readonly prepareBreached: () => Promise<Breached>
   readonly published: () => Promise<readonly Published[]>
   readonly change: (change: Change) => Promise<Outcome>
   readonly replaceKey: (byFalse: boolean) => Promise<Outcome<{ readonly epoch: number }>>
@@ -58,6 +60,9 @@ export function createPageServer(): {
       await jsonOf(request)
       await contents.prepareAlone()
       response.writeHead(204).end()
+    } else if (request.method === 'POST' && pathname === '/breached') {
+      await jsonOf(request)
+      send(response, '.json', JSON.stringify(await contents.prepareBreached()))
     } else if (request.method === 'POST' && pathname === '/publish') {
       send(response, '.json', JSON.stringify(await contents.change(changeOf(await jsonOf(request)))))
     } else if (request.method === 'POST' && pathname === '/key') {

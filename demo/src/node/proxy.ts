@@ -26,12 +26,12 @@ export interface Watcher {
 
 const KEPT_SIGHTINGS = 64
 const HEADER_BYTES = 40 // of an answer; a changed header would only make the answer malformed
-const QUERY_PATH = /^\/(?<database>[^/]*)\/v1\/(instant|one-server)$/
+const QUERY_PATH = /^\/(?<database>[^/]*)\/v1\/(instant|one-server|evaluate)$/
 
-/** Starts a proxy before `target`, the URL of a server, on a free port of this machine. `others`: another server for some paths. */
+/** Starts a proxy before `target`, the URL of a server, on a free port of this machine. `others`: where some paths are instead. */
 export async function startProxy(
   target: string,
-  others: (path: string) => string | undefined = () => undefined,
+  others: (path: string) => URL | undefined = () => undefined,
 ): Promise<Watcher> {
   const seen: Sighting[] = []
   const replaced: (readonly [from: Buffer, to: Buffer])[] = []
@@ -70,7 +70,7 @@ export async function startProxy(
   function ask(incoming: IncomingMessage, path: string, body: Uint8Array, outgoing: ServerResponse) {
     return new Promise<IncomingMessage>((resolve, reject) => {
       const { host: _, ...headers } = withoutHopByHop(incoming.headers)
-      const upstream = request(new URL(path, others(path) ?? target), { method: incoming.method, headers }, resolve)
+      const upstream = request(others(path) ?? new URL(path, target), { method: incoming.method, headers }, resolve)
       upstream.on('error', reject)
       outgoing.on('close', () => upstream.destroy())
       upstream.end(body)

@@ -50,7 +50,7 @@ export class Publisher {
   }
 
   /** Signs the servers' first epoch. */
-  async sign(servers: ServerUrls, database: DatabaseName): Promise<void> {
+  async sign(servers: ServerUrls, database: DatabaseName | 'breached'): Promise<void> {
     await this.#send(servers, database)
   }
 
@@ -99,7 +99,7 @@ export class Publisher {
     }
   }
 
-  #send(servers: ServerUrls, database: DatabaseName, operations?: Uint8Array, encoding?: 'hex') {
+  #send(servers: ServerUrls, database: DatabaseName | 'breached', operations?: Uint8Array, encoding?: 'hex') {
     return publish({
       servers: Object.values(servers).map(url => `${url}/${database}`),
       key: this.#key,

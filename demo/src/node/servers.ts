@@ -19,10 +19,10 @@ export async function keyhush(...args: readonly string[]): Promise<void> {
   await promisify(execFile)(process.execPath, [keyhushCommand, ...args])
 }
 
-/** Starts `keyhush serve` with the given arguments on a free port and waits until it prints its address. */
-export async function startServer(args: readonly string[]): Promise<RunningServer> {
+/** Starts `keyhush serve`, or that of another command, on a free port and waits until it prints its address. */
+export async function startServer(args: readonly string[], command = keyhushCommand): Promise<RunningServer> {
   const fixed = ['serve', '--host', '127.0.0.1', '--port', '0', '--drain-seconds', '0', '--log-level', 'warn']
-  const child = spawn(process.execPath, [keyhushCommand, ...fixed, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [command, ...fixed, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
   const kill = () => child.kill('SIGKILL')
   process.once('exit', kill)
   child.once('exit', () => process.off('exit', kill))
@@ -47,7 +47,7 @@ export async function startServer(args: readonly string[]): Promise<RunningServe
 function printedAddress(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     const printed: string[] = []
-    const fail = (reason: string) => reject(new Error(`keyhush serve ${reason}:\n${printed.join('\n')}`))
+    const fail = (reason: string) => reject(new Error(`a server ${reason}:\n${printed.join('\n')}`))
     const timeout = setTimeout(() => fail(`printed no address within ${START_TIMEOUT_MS / 1000} s`), START_TIMEOUT_MS)
     let address: string | undefined
     for (const stream of [child.stdout!, child.stderr!]) {

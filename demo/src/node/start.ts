@@ -1,5 +1,6 @@
 // Starts the whole demo: three real servers, a watching proxy in front of each, their publisher, and the page. Server C has the
-// phishing list alone, for the page *Three servers*. For *One server*, a further process starts behind proxy A on request.
+// phishing list alone, for the page *Three servers*. For *One server*, a further process starts behind proxy A on request; for *Check a
+// password* a server and an evaluator behind both.
 //
 //   page ──► proxy A ──► server A      The page speaks to the proxies as if they were the servers; it asks its own
 //     └────► proxy B ──► server B      origin to publish, and to make a proxy lie. Published changes are kept in a
@@ -10,15 +11,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DatabaseName, ServerName } from '../page/backstage.js'
 import { startAlone } from './alone.js'
+import { startBreached } from './breached.js'
 import { folders, prepareData, prepareNames } from './data.js'
 import { hideReplacement } from './false-list.js'
 import { createPageServer } from './page-server.js'
 import { closeServer, listen, startProxy, type Watcher } from './proxy.js'
 import { Publisher } from './publisher.js'
-import { type RunningServer, startServer } from './servers.js'
+import { startServer } from './servers.js'
 import { readShapes } from './shape.js'
 
-export { dataIsReady, keyDirectory, phishingDomains, prepareData } from './data.js'
+export { breachedPasswords, dataIsReady, keyDirectory, phishingDomains, prepareData } from './data.js'
 export { exportPage } from './export.js'
 export type { Watcher } from './proxy.js'
 
@@ -29,6 +31,8 @@ export interface Demo {
   readonly servers: Readonly<Record<ServerName, string>>
   /** the proxies in front of them, which the page takes for the servers */
   readonly proxies: Readonly<Record<ServerName, Watcher>>
+  /** what server A of *Check a password* keeps on its disk; undefined: it was not asked for */
+  breachedStore(): string | undefined
   close(): Promise<void>
 }
 
@@ -63,22 +67,19 @@ export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOpti
     closers.push(() => closeServer(page.server))
 
     const publisher = await Publisher.create(folder)
-    let alone: RunningServer | undefined
-    let starting: Promise<void> | undefined
-    const prepareAlone = () => {
-      starting ??= startAlone(folder, publisher.publicKey).then(server => {
-        alone = server
-      })
-      return starting.catch(error => {
-        starting = undefined
-        throw error
-      })
+    const alone = new OnRequest(() => startAlone(folder, publisher.publicKey))
+    const breached = new OnRequest(() => startBreached(folder, publisher))
+    closers.push(
+      () => alone.close(),
+      () => breached.close(),
+    )
+    const behind = (name: ServerName) => (path: string) => {
+      if (name === 'A' && path.startsWith('/alone/') && alone.running) return new URL(path, alone.running.url)
+      const operator = name !== 'C' && path.startsWith('/breached/') && breached.running?.operators[name]
+      if (!operator) return undefined
+      const [, evaluate] = /^\/breached(\/v1\/evaluate)$/.exec(path) ?? []
+      return evaluate === undefined ? new URL(path, operator.server) : new URL(evaluate, operator.evaluator)
     }
-    closers.push(async () => {
-      await starting?.catch(() => {})
-      await alone?.close()
-    })
-    const behind = (path: string) => (path.startsWith('/alone/') ? alone?.url : undefined)
     const start = async (name: ServerName, mounted = mounts) => {
       const served = mounted.flatMap(([database, dataset]) => [
         ...['--dataset', `${database}=${dataset}`],
@@ -86,7 +87,7 @@ export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOpti
       ])
       const server = await startServer([...served, '--publisher-key', publisher.publicKey])
       closers.push(server.close)
-      const proxy = await startProxy(server.url, name === 'A' ? behind : undefined)
+      const proxy = await startProxy(server.url, behind(name))
       closers.push(proxy.close)
       return { server, proxy }
     }
@@ -107,16 +108,43 @@ export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOpti
       proxies,
       databases: await readShapes([servers.A, servers.B]),
       publisherKey: publisher.publicKey,
-      prepareAlone,
+      prepareAlone: async () => void (await alone.start()),
+      prepareBreached: async () => (await breached.start()).shown,
       published: () => publisher.published(),
       change: change => publisher.change(servers, change),
       replaceKey: byFalse => publisher.replaceKey(two, byFalse),
       hideReplacement: () =>
         hideReplacement({ publisher, servers: two, proxies: [a.proxy, b.proxy], store: join(folder, 'auditor') }),
     })
-    return { url, servers, proxies, close }
+    return { url, servers, proxies, breachedStore: () => breached.running?.store, close }
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+/** What starts when a page asks for it, once. A failure is not kept. */
+class OnRequest<Running extends { close(): Promise<void> }> {
+  readonly #begin: () => Promise<Running>
+  #starting: Promise<Running> | undefined
+  running: Running | undefined
+
+  constructor(begin: () => Promise<Running>) {
+    this.#begin = begin
+  }
+
+  async start(): Promise<Running> {
+    this.#starting ??= this.#begin()
+    try {
+      this.running = await this.#starting
+      return this.running
+    } catch (error) {
+      this.#starting = undefined
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {
+    await (await this.#starting?.catch(() => undefined))?.close()
   }
 }

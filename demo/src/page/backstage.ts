@@ -74,6 +74,29 @@ export const replaceKey = (byFalse: boolean) => getJson<Outcome<{ readonly epoch
 export const hideReplacement = () =>
   getJson<Outcome<{ readonly epoch: number; readonly auditor: string }>>('hide', posting(null))
 
+/** How many passwords the list of *Check a password* has, and the one whose row is shown. */
+export const BREACHED = 10_000
+export const SHOWN_PASSWORD = '123456'
+
+/** A record's bytes as a file has them. */
+export interface StoredRow {
+  readonly file: string
+  /** where it begins in the file */
+  readonly at: number
+  readonly hex: string
+}
+
+/** Reply to `POST /breached`, once the servers and evaluators of *Check a password* answer. */
+export interface Breached {
+  readonly evaluationKey: string
+  /** the row of SHOWN_PASSWORD, of the same list without `transform` */
+  readonly plain: StoredRow
+  /** the same row on the disk of server A */
+  readonly sealed: StoredRow
+}
+
+export const prepareBreached = () => getJson<Breached>('breached', posting(null))
+
 const posting = (body: unknown): RequestInit => ({
   method: 'POST',
   headers: { 'content-type': 'application/json' },

@@ -14,7 +14,7 @@ export interface Verdict {
 
 export interface Database {
   /** its path at the servers */
-  readonly name: DatabaseName | 'alone'
+  readonly name: DatabaseName | 'alone' | 'breached'
   /** what it holds, and how the page asks */
   readonly about: string
   /** the label of the field */

@@ -52,6 +52,15 @@ export function card(
   )
 }
 
+/** Figures with their names. */
+export function facts(rows: readonly (readonly [string, string])[]): HTMLElement {
+  return element(
+    'dl',
+    { class: 'facts' },
+    ...rows.map(([name, value]) => element('div', {}, element('dt', {}, name), element('dd', {}, value))),
+  )
+}
+
 export function button(text: string, act: () => void): HTMLButtonElement {
   const made = element('button', { type: 'button' }, text)
   made.addEventListener('click', act)

@@ -2,7 +2,7 @@
 
 import { TamperedError } from '@keyhush/client'
 import { type Config, setLiar } from './backstage.js'
-import { button, bytes, card, element, find, milliseconds } from './format.js'
+import { button, bytes, card, element, facts, find, milliseconds } from './format.js'
 import { noise, noiseBack, STRIPES } from './noise.js'
 import type { Ended, Session } from './session.js'
 import { trouble } from './trouble.js'
@@ -139,14 +139,6 @@ export class Home {
       ],
     )
   }
-}
-
-function facts(rows: readonly (readonly [string, string])[]): HTMLElement {
-  return element(
-    'dl',
-    { class: 'facts' },
-    ...rows.map(([name, value]) => element('div', {}, element('dt', {}, name), element('dd', {}, value))),
-  )
 }
 
 /** Who knows what after a lookup. */

@@ -34,6 +34,10 @@ const pages: Readonly<Record<string, (config: Config, session: Session) => void 
     const { One } = await import('./one.js')
     await new One(page('one'), config).start()
   },
+  breached: async config => {
+    const { SignUp } = await import('./sign-up.js')
+    await new SignUp(page('breached'), config).start()
+  },
   three: async config => {
     const { Three } = await import('./three.js')
     await new Three(page('three'), config).start()
@@ -52,6 +56,7 @@ async function start(): Promise<void> {
   new Home(page('home'), session, config, BOTH)
   const lacking: Readonly<Record<string, boolean>> = {
     one: !config.hosted,
+    breached: !config.hosted,
     three: config.servers.C === undefined,
     add: !config.hosted || config.databases.phishing === undefined,
     keys: !config.hosted || config.databases.keys === undefined,

@@ -18,7 +18,7 @@ export class One {
   constructor(page: HTMLElement, config: Config) {
     this.#page = page
     this.#config = config
-    this.#session = new Session(alone, config, undefined, ['A'])
+    this.#session = new Session(alone, config, { servers: ['A'] })
   }
 
   /** Has the server prepared, and looks up an example. */

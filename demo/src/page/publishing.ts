@@ -16,8 +16,10 @@ export class Publishing {
 
   constructor(page: HTMLElement, config: Config) {
     this.#page = page
-    this.#session = new Session(databases.phishing, config, event => {
-      if (event.type === 'updated') void this.#heard(event.epoch)
+    this.#session = new Session(databases.phishing, config, {
+      onEvent: event => {
+        if (event.type === 'updated') void this.#heard(event.epoch)
+      },
     })
     const form = find(page, 'form', HTMLFormElement)
     this.#input = find(form, '[name=domain]', HTMLInputElement)

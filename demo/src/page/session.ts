@@ -3,7 +3,7 @@
 import { type KeyhushMap, type OnEvent, open } from '@keyhush/client'
 import type { Config, ServerName } from './backstage.js'
 import type { Database, Verdict } from './databases.js'
-import { type Exchange, Recorder } from './wire/recorder.js'
+import { type Exchange, type Fetch, Recorder } from './wire/recorder.js'
 
 /** A lookup that has ended: with a verdict, or with the SDK's error. */
 export interface Ended {
@@ -13,13 +13,24 @@ export interface Ended {
   readonly cost: { readonly ms: number; readonly bytesUp: number; readonly bytesDown: number }
 }
 
-const LOOKUP = /\/v1\/(instant|one-server)$/
+const LOOKUP = /\/v1\/(instant|one-server|evaluate)$/
+
+/** What a map is opened with beside its servers. */
+export interface Ways {
+  readonly onEvent?: OnEvent
+  /** default: A and B */
+  readonly servers?: readonly ServerName[]
+  /** sends the requests */
+  readonly onwards?: Fetch
+  /** makes the map that is asked of the one that is opened */
+  readonly wrap?: (map: KeyhushMap, fetch: Fetch) => KeyhushMap
+}
 
 export class Session {
   readonly database: Database
   readonly recorder: Recorder
   readonly #config: Config
-  readonly #onEvent: OnEvent
+  readonly #ways: Ways
   readonly servers: readonly ServerName[]
   #map: Promise<KeyhushMap> | undefined
   /** settles after the last lookup: what is sent meanwhile belongs to it */
@@ -27,17 +38,13 @@ export class Session {
   /** the last lookup that found something, and the last that found nothing */
   readonly last: { found?: Ended; absent?: Ended } = {}
 
-  constructor(
-    database: Database,
-    config: Config,
-    onEvent: OnEvent = () => {},
-    servers: readonly ServerName[] = ['A', 'B'],
-  ) {
+  constructor(database: Database, config: Config, ways: Ways = {}) {
+    const { servers = ['A', 'B'], onwards } = ways
     this.database = database
     this.#config = config
-    this.#onEvent = onEvent
+    this.#ways = ways
     this.servers = servers
-    this.recorder = new Recorder(Object.fromEntries(servers.map(name => [name, this.urlAt(name)])))
+    this.recorder = new Recorder(Object.fromEntries(servers.map(name => [name, this.urlAt(name)])), onwards)
   }
 
   urlAt(server: ServerName): string {
@@ -47,14 +54,15 @@ export class Session {
   /** Opens the map, once. A failure is not kept: the next call tries again. */
   open(): Promise<KeyhushMap> {
     const { publisherKey } = this.#config
+    const { onEvent = () => {}, wrap = map => map } = this.#ways
     this.#map ??= open({
       servers: this.servers.map(name => this.urlAt(name)),
       fetch: this.recorder.fetch,
       ...(publisherKey !== undefined && { publisherKey }),
       // By default the SDK would download so small a list, and then there is nothing to see.
       ...(this.servers.length === 1 ? { mode: 'instant', experimental: true } : { download: 'never' }),
-      onEvent: this.#onEvent,
-    })
+      onEvent,
+    }).then(map => wrap(map, this.recorder.fetch))
     this.#map.catch(() => {
       this.#map = undefined
     })

@@ -20,7 +20,7 @@ export class Three {
 
   constructor(page: HTMLElement, config: Config) {
     this.#page = page
-    this.#session = new Session(databases.phishing, config, undefined, ALL)
+    this.#session = new Session(databases.phishing, config, { servers: ALL })
     this.#input = find(page, 'form input', HTMLInputElement)
     this.#button = find(page, 'form button', HTMLButtonElement)
     this.#input.value = databases.phishing.examples[0]

@@ -45,7 +45,8 @@ export class Explorer {
   }
 }
 
-function line({ holds, says }: Check): HTMLLIElement {
+/** A check, and whether it holds. */
+export function line({ holds, says }: Check): HTMLLIElement {
   const [mark, spoken] = holds === undefined ? ['–', 'cannot be told'] : holds ? ['✓', 'holds'] : ['✗', 'does not hold']
   return element(
     'li',
@@ -79,7 +80,8 @@ function shortened(all: readonly Field[]): readonly Field[] {
   return [...fields.filter(field => !isLater(field)), rest]
 }
 
-function table(fields: readonly Field[], all: Uint8Array): HTMLTableElement {
+/** Fields with the bytes that they have. */
+export function table(fields: readonly Field[], all: Uint8Array): HTMLTableElement {
   const row = ({ at, bytes: length, name, means, value }: Field) => {
     const shown =
       value ?? hex(all.subarray(at, at + Math.min(length, SHOWN_BYTES))) + (length > SHOWN_BYTES ? ' …' : '')
