@@ -14,6 +14,12 @@ export interface RunningServer {
 export const START_TIMEOUT_MS = 180_000 // a server first loads up to millions of records into its store
 const STOP_TIMEOUT_MS = 3_000
 
+/** They end with this process. */
+const running = new Set<ChildProcess>()
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+})
+
 /** Runs a command to its end. */
 export async function keyhush(...args: readonly string[]): Promise<void> {
   await promisify(execFile)(process.execPath, [keyhushCommand, ...args])
@@ -23,14 +29,13 @@ export async function keyhush(...args: readonly string[]): Promise<void> {
 export async function startServer(args: readonly string[], command = keyhushCommand): Promise<RunningServer> {
   const fixed = ['serve', '--host', '127.0.0.1', '--port', '0', '--drain-seconds', '0', '--log-level', 'warn']
   const child = spawn(process.execPath, [command, ...fixed, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
-  const kill = () => child.kill('SIGKILL')
-  process.once('exit', kill)
-  child.once('exit', () => process.off('exit', kill))
+  running.add(child)
+  child.once('exit', () => running.delete(child))
 
   const close = async () => {
     if (hasEnded(child)) return
     const ended = once(child, 'exit')
-    const impatience = setTimeout(kill, STOP_TIMEOUT_MS)
+    const impatience = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS)
     child.kill('SIGTERM')
     await ended
     clearTimeout(impatience)
