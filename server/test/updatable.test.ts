@@ -619,7 +619,7 @@ describe('over HTTP', () => {
     const { updatable, app } = await server({ publisherKeys })
     const named = await running({ datasets: [{ name: 'list', updatable, publisherKeys }] })
     const readOnly = (await server()).app
-    for (const route of ['/v1/epochs', '/v1/signatures', '/v1/epochs?x=1']) {
+    for (const route of ['/v1/epochs', '/v1/checks', '/v1/signatures', '/v1/epochs?x=1']) {
       expect(await preflight(app, route)).toBe(true)
       expect(await preflight(named, `/list${route}`)).toBe(true)
       for (const other of [named, readOnly]) {

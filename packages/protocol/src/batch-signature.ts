@@ -25,21 +25,32 @@ export interface BatchSignature extends Omit<SignedBatch, 'databaseId'> {
   readonly signature: Uint8Array
 }
 
-const CONTEXT = 'keyhush 2026-11 batch signature v1'
+/** What a signature is for: to publish the batch, or to check it alone. */
+const CONTEXTS = {
+  batch: 'keyhush 2026-11 batch signature v1',
+  check: 'keyhush 2026-11 check signature v1',
+}
+
+export type BatchUse = keyof typeof CONTEXTS
+
 const PUBLIC_KEY_BYTES = 32
 const SIGNATURE_BYTES = 64
 const FORM = /^([0-9a-f]{64})\.([0-9a-f]{64})\.([0-9a-f]{64})\.([0-9a-f]{128})$/
 
 /** The bytes that a publisher signs for a batch. Throws WireError if a length is wrong. */
-export function signedBatchBytes({ databaseId, previousManifest, batchHash }: SignedBatch): Uint8Array {
+export function signedBatchBytes(
+  { databaseId, previousManifest, batchHash }: SignedBatch,
+  use: BatchUse = 'batch',
+): Uint8Array {
   checkLength('database id', databaseId, DATABASE_ID_BYTES)
   checkLength('previous manifest', previousManifest, HASH_BYTES)
   checkLength('batch hash', batchHash, HASH_BYTES)
-  const bytes = new Uint8Array(CONTEXT.length + DATABASE_ID_BYTES + 2 * HASH_BYTES)
-  for (let i = 0; i < CONTEXT.length; i++) bytes[i] = CONTEXT.charCodeAt(i)
-  bytes.set(databaseId, CONTEXT.length)
-  bytes.set(previousManifest, CONTEXT.length + DATABASE_ID_BYTES)
-  bytes.set(batchHash, CONTEXT.length + DATABASE_ID_BYTES + HASH_BYTES)
+  const context = CONTEXTS[use]
+  const bytes = new Uint8Array(context.length + DATABASE_ID_BYTES + 2 * HASH_BYTES)
+  for (let i = 0; i < context.length; i++) bytes[i] = context.charCodeAt(i)
+  bytes.set(databaseId, context.length)
+  bytes.set(previousManifest, context.length + DATABASE_ID_BYTES)
+  bytes.set(batchHash, context.length + DATABASE_ID_BYTES + HASH_BYTES)
   return bytes
 }
 

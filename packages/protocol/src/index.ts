@@ -12,6 +12,7 @@ export {
 export {
   BATCH_SIGNATURE_HEADER,
   type BatchSignature,
+  type BatchUse,
   encodeBatchSignature,
   parseBatchSignature,
   type SignedBatch,

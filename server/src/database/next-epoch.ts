@@ -104,6 +104,12 @@ export class NextEpoch {
     generation.slotMarks = await nextSlotMarks(generation, generation.slotMarks, changed)
   }
 
+  /** Gives it up, in place of `write`. */
+  discard(): void {
+    for (const { write } of this.#parts) write.free()
+    this.made.directory?.handle.free()
+  }
+
   /** After this `write` cannot fail. Throws the core's `layout` error, and then nothing has changed. */
   async makeReady(): Promise<void> {
     await this.#run()

@@ -22,7 +22,7 @@ import { type NextEpoch, nextOfBatch } from './next-epoch.js'
 import { makeGeneration } from './next-generation.js'
 import { nextManifest } from './next-manifest.js'
 import { checkHintable, isHinted, withHint } from './one-server.js'
-import { readOperations, refuse } from './operations.js'
+import { type BeginGeneration, type Operations, readOperations, refuse } from './operations.js'
 import type { Processes, Together } from './processes.js'
 import { ANOTHER_PROCESS } from './stored-values.js'
 import { checkAdded, checkEntries, MisfitError, takeGeneration, takeList } from './taking.js'
@@ -57,6 +57,14 @@ interface GenerationInMemory {
 }
 
 const OTHER_HINT = 'expected the public hint of these records, got a manifest that names another'
+
+/** The epoch that a batch would make. */
+export interface CheckedBatch {
+  readonly generation: number
+  readonly epoch: number
+  /** partitions that it would have */
+  readonly partitions: number
+}
 
 /** Called once a batch is on disk. */
 type OnStored = (status: EpochStatus) => void
@@ -118,6 +126,34 @@ export class Publishing {
   }
 
   /**
+   * Does with a batch what `publish` does, up to the point where something would change, and throws the outcome away. Throws a Refusal, as
+   * `publish` would.
+   */
+  async check(body: Uint8Array, signed: SignedFor | undefined): Promise<CheckedBatch> {
+    const { answered, past, queue, now } = this.#database
+    return await queue(async () => {
+      const { core } = answered.generation
+      const hash = await hashed(core, body)
+      const batch = readBatch(body, hash, signed)
+      const { generation, epoch } = batch
+      const { partitions, partitionRecords } = answered.newest.manifest
+      if (!isNext(batch, answered.newest)) {
+        madeBefore(batch, toHex(hash), past.status(epoch))
+        return { generation, epoch, partitions }
+      }
+      checkExpiry(batch, now())
+      if (this.#waiting(toHex(hash)) !== undefined) return { generation, epoch, partitions }
+      const operations = await this.#operationsOf(batch)
+      if ('headroom' in operations)
+        return refuse(1, 'expected changes of records, got a new generation; publish it unchecked')
+      const next = await nextOfBatch(answered.generation, operations)
+      const last = next.made.changed.at(-1) ?? 0
+      next.discard()
+      return { generation, epoch, partitions: Math.max(partitions, Math.floor(last / partitionRecords) + 1) }
+    })
+  }
+
+  /**
    * Makes the next epoch of its manifest, which must follow the newest, and of the list that leads there; without one, of a new
    * generation. Resolves, once it is on disk, to the records that changed. Throws MisfitError if the manifest says something else than
    * comes of it: nothing is stored then, and memory is of no use.
@@ -163,21 +199,30 @@ export class Publishing {
   }
 
   async #make(batch: Batch, hash: string, onStored: OnStored): Promise<EpochStatus> {
-    if (this.#unwritten !== undefined) {
-      const { made } = this.#unwritten
-      if (made.batch.batch === hash) return await this.#write(made, onStored)
-      const reason = 'the previous batch could not be written; publish it again, or restart this server'
-      throw new Refusal('not_ready', reason)
-    }
-    const { generation, newest, preparing } = this.#database.answered
-    const operations = await readOperations(generation.core, newest.manifest, batch)
-    const added = 'headroom' in operations ? operations.headroom : operations.kinds.length
-    checkHintable(generation, newest.manifest, batch.expires, added)
+    const waiting = this.#waiting(hash)
+    if (waiting !== undefined) return await this.#write(waiting, onStored)
+    const { generation, preparing } = this.#database.answered
+    const operations = await this.#operationsOf(batch)
     if ('headroom' in operations) return await this.#beginGeneration(batch, hash, operations.headroom, onStored)
     const next = await nextOfBatch(generation, operations)
     const made = await this.#orFail(() => this.#makeEpoch(next, batch, hash))
     preparing.note(made.epoch, generation)
     return await this.#write(made, onStored)
+  }
+
+  /** What this batch made, if it could not be written. Throws a Refusal if that is so of another. */
+  #waiting(hash: string): UnwrittenEpoch | undefined {
+    if (this.#unwritten === undefined || this.#unwritten.made.batch.batch === hash) return this.#unwritten?.made
+    const reason = 'the previous batch could not be written; publish it again, or restart this server'
+    throw new Refusal('not_ready', reason)
+  }
+
+  async #operationsOf(batch: Batch): Promise<Operations | BeginGeneration> {
+    const { generation, newest } = this.#database.answered
+    const operations = await readOperations(generation.core, newest.manifest, batch)
+    const added = 'headroom' in operations ? operations.headroom : operations.kinds.length
+    checkHintable(generation, newest.manifest, batch.expires, added)
+    return operations
   }
 
   /** A batch's changes become the next epoch in memory (TAPIR Fig. 6, UpdateDB). */

@@ -25,7 +25,7 @@ import { checkHint, hintBlob } from './one-server.js'
 import { PostgresFence } from './postgres-fence.js'
 import { Preparing } from './preparing.js'
 import { Processes } from './processes.js'
-import { Publishing } from './publishing.js'
+import { type CheckedBatch, Publishing } from './publishing.js'
 import { newQueue, type Queue } from './queue.js'
 import { Signatures } from './signatures.js'
 import { StoredFence } from './stored-fence.js'
@@ -245,6 +245,12 @@ export class UpdatableDatabase implements Epochs {
   async publish(body: Uint8Array, signed?: SignedFor, isLate = false): Promise<EpochStatus> {
     this.#checkWrites()
     return await this.#publishing.publish(body, signed, isLate)
+  }
+
+  /** Says what a batch would make, or why it is refused; see Publishing. */
+  async check(body: Uint8Array, signed?: SignedFor): Promise<CheckedBatch> {
+    this.#checkWrites()
+    return await this.#publishing.check(body, signed)
   }
 
   /** Makes an epoch that others have made; see Publishing. */

@@ -22,7 +22,7 @@ export const WEIGHTS = {
   fence: 1,
   /** GET /v1/manifest of an epoch, and GET /v1/manifests */
   past: 1,
-  /** POST /v1/signatures and /v1/epochs: a signature is verified */
+  /** POST /v1/signatures, /v1/epochs and /v1/checks: a signature is verified */
   signature: 5,
 } as const
 

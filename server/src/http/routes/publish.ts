@@ -1,10 +1,11 @@
-// What publishers use: POST /v1/epochs, POST /v1/signatures, and GET /v1/epochs/<E> to find out how far a server is. The first two
+// What publishers use: POST /v1/epochs, /v1/checks and /v1/signatures, and GET /v1/epochs/<E> to find out how far a server is. The first three
 // exist only if the operator named a publisher's key. A batch may be long, so its signature is verified before its body is read.
 
 import type { IncomingHttpHeaders } from 'node:http'
 import {
   BATCH_SIGNATURE_HEADER,
   type BatchSignature,
+  type BatchUse,
   equalBytes,
   fromHex,
   LONGEST_PROOF_BYTES,
@@ -27,10 +28,11 @@ import { WEIGHTS } from '../limits/rate.js'
 import type { Routes, Surroundings } from './types.js'
 
 const EPOCHS = '/v1/epochs'
+const CHECKS = '/v1/checks'
 const SIGNATURES = '/v1/signatures'
 
 /** Paths that only publishers may use. */
-export const PUBLISHER_ROUTES = [EPOCHS, SIGNATURES] as const
+export const PUBLISHER_ROUTES = [EPOCHS, CHECKS, SIGNATURES] as const
 
 /** A proof's text has few characters that JSON writes as two. */
 const MOST_SIGNATURE_BYTES = 4096 + 2 * LONGEST_PROOF_BYTES
@@ -54,25 +56,35 @@ export function publishRoutes(
 
   /** what is signed, once it is verified: it takes long */
   const verified = new WeakMap<FastifyRequest, BatchSignature>()
-  const beforeBatch = async (request: FastifyRequest, reply: FastifyReply) => {
-    rate.take(request, reply, WEIGHTS.signature)
-    const signed = signedBatch(request.headers, updatable.databaseId, publisherKeys)
-    verified.set(request, signed)
-    readiness.check()
-    const isNext = toHex(signed.previousManifest) === updatable.answerable().at(-1)!.manifestHash
-    batches.add(request, reply, isNext)
-  }
-  const options = { bodyLimit: MOST_BATCH_BYTES, config: { boundsBodies: true as const }, onRequest: beforeBatch }
-  app.post(EPOCHS, options, async (request, reply) => {
-    try {
-      const isLate = (request.query as { late?: unknown }).late === '1'
-      const status = await updatable.publish(bytesOf(request.body), verified.get(request), isLate)
-      return await reply.header('cache-control', 'no-store').send(status)
-    } catch (error) {
-      if (isTrap(error)) trapped(error)
-      throw error
+  /** A route of batches that are signed for this use. */
+  const takeBatches = (
+    path: string,
+    use: BatchUse,
+    take: (request: FastifyRequest, body: Uint8Array) => Promise<object>,
+  ) => {
+    const onRequest = async (request: FastifyRequest, reply: FastifyReply) => {
+      rate.take(request, reply, WEIGHTS.signature)
+      const signed = signedBatch(request.headers, updatable.databaseId, publisherKeys, use)
+      verified.set(request, signed)
+      readiness.check()
+      const isNext = toHex(signed.previousManifest) === updatable.answerable().at(-1)!.manifestHash
+      batches.add(request, reply, isNext)
     }
+    const options = { bodyLimit: MOST_BATCH_BYTES, config: { boundsBodies: true as const }, onRequest }
+    app.post(path, options, async (request, reply) => {
+      try {
+        return await reply.header('cache-control', 'no-store').send(await take(request, bytesOf(request.body)))
+      } catch (error) {
+        if (isTrap(error)) trapped(error)
+        throw error
+      }
+    })
+  }
+  takeBatches(EPOCHS, 'batch', async (request, body) => {
+    const isLate = (request.query as { late?: unknown }).late === '1'
+    return await updatable.publish(body, verified.get(request), isLate)
   })
+  takeBatches(CHECKS, 'check', async (request, body) => await updatable.check(body, verified.get(request)))
 
   const signatures = {
     bodyLimit: MOST_SIGNATURE_BYTES,
@@ -109,11 +121,12 @@ function signedBatch(
   headers: IncomingHttpHeaders,
   databaseId: Uint8Array,
   publisherKeys: readonly Uint8Array[],
+  use: BatchUse,
 ): BatchSignature {
   const signature = readHeader(headers[BATCH_SIGNATURE_HEADER])
   checkKey(signature.publicKey, publisherKeys)
-  if (!verifies(signature.signature, signedBatchBytes({ ...signature, databaseId }), signature.publicKey)) {
-    throw new Refusal('unauthorized', "expected a publisher's signature of this batch, got one that does not verify")
+  if (!verifies(signature.signature, signedBatchBytes({ ...signature, databaseId }, use), signature.publicKey)) {
+    throw new Refusal('unauthorized', `expected a publisher's signature of this ${use}, got one that does not verify`)
   }
   return signature
 }
