@@ -279,6 +279,11 @@ test('a shape is planned once, with a seed of its own, and says what shards cost
   await expectRefused(keyhush('plan', ...args.slice(0, -2), '--out', `${out}.2`), '--out: expected --shards too')
   await expectRefused(keyhush('plan', ...args.slice(0, -1), '3'), 'It must be a power of two from 2 to 256.')
   await expectRefused(keyhush('plan', ...args.slice(0, -1), '2'), 'in 2 shards; give more --shards')
+  const size = (records: number, valueBytes: number) => ['--records', `${records}`, '--value-bytes', `${valueBytes}`]
+  const planned = (...size: string[]) => keyhush('plan', '--keyed', '--shards', '2', ...size)
+  await expectRefused(planned(...size(2 ** 32, 20)), '--records: expected 1 to 4294967295, got 4294967296')
+  await expectRefused(planned(...size(0, 20)), '--records: expected 1 to 4294967295, got 0')
+  await expectRefused(planned(...size(120_000_000, 14)), 'expected at most 4.3 GB for a shard while it is loaded, got')
 })
 
 test('a shard changes as any database: what is added takes an empty slot, and nothing grows', async () => {

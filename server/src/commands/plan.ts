@@ -56,7 +56,13 @@ function planSharded(core: Core, workload: Workload, shards: number, { json, out
   }
   const shape = plannedShape(core, workload, shards)
   const { partitions, partitionRecords, blockRecords } = shape
-  const shard = core.plan({ ...workload, records: partitions * partitionRecords, partitions, pack: blockRecords })
+  const slots = partitions * partitionRecords
+  const shard = core.plan({ ...workload, records: slots, partitions, pack: blockRecords })
+  const held = shard.merkle.serverBytes + LOADING_BYTES * slots
+  if (held > WASM_BYTES)
+    throw new BuildError(
+      `expected at most 4.3 GB for a shard while it is loaded, got ${bytes(held)}; give more --shards`,
+    )
   if (out !== undefined) writeFileSync(out, encodeShape(shape), { flag: 'wx' })
   process.stdout.write(
     json ? `${JSON.stringify({ shape, shard }, undefined, 2)}\n` : describeShards(shape, shard, workload.records),
@@ -64,6 +70,8 @@ function planSharded(core: Core, workload: Workload, shards: number, { json, out
 }
 
 function plannedShape(core: Core, workload: Workload, shards: number): Shape {
+  if (workload.records < 1 || workload.records >= 2 ** 32)
+    throw new BuildError(`--records: expected 1 to 4294967295, got ${workload.records}; use several databases`)
   try {
     return planShape(core, { ...workload, shards })
   } catch (error) {
