@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { decodeRecord, toHex } from '@keyhush/protocol'
+import { decodeManifest, decodeRecord, encodeManifest, toHex } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import { recordBytesView } from '../dist/dataset/view.js'
 import { loadDataset, MemoryStorage } from '../dist/index.js'
@@ -284,6 +284,29 @@ test('a shape is planned once, with a seed of its own, and says what shards cost
   await expectRefused(planned(...size(2 ** 32, 20)), '--records: expected 1 to 4294967295, got 4294967296')
   await expectRefused(planned(...size(0, 20)), '--records: expected 1 to 4294967295, got 0')
   await expectRefused(planned(...size(120_000_000, 14)), 'expected at most 4.3 GB for a shard while it is loaded, got')
+})
+
+test('a shard of another manifest is not loaded: its directory follows from its keys and its shape', async () => {
+  const shape = await shapeFile()
+  const parts = await split(shape, await dataFile('list.jsonl', jsonl(LIST)))
+  const { out, printed } = await build(shape, 1, await partsOf(parts, 1))
+  await printed()
+  const path = join(out, 'manifest.bin')
+  const original = await readFile(path)
+  const { records, directoryBytes, directoryBlockLog, directoryBlockBytes, directorySeed } = decodeManifest(original)
+  for (const change of [
+    { records: records - 1 },
+    { directoryBytes: directoryBytes + 1 },
+    { directoryBlockLog: directoryBlockLog + 1 },
+    { directoryBlockBytes: directoryBlockBytes + 32 },
+    { directorySeed: directorySeed.map(byte => byte ^ 1) },
+    { directoryCommitment: new Uint8Array(32).fill(1) },
+  ]) {
+    await writeFile(path, encodeManifest({ ...decodeManifest(original), ...change }))
+    await expect(loadDataset(out)).rejects.toMatchObject({ name: 'DatasetError' })
+  }
+  await writeFile(path, original)
+  ;(await loadDataset(out)).close()
 })
 
 test('a shard changes as any database: what is added takes an empty slot, and nothing grows', async () => {
