@@ -158,6 +158,21 @@ test('test servers have marks, and maps filters of them', async () => {
   expect([marks.length, toHex(blake3(marks))]).toEqual([records, toHex(slotMarksHash!)])
 })
 
+test.each([1, 2, 3])('instant lookups behind a filter, of %s servers', async count => {
+  const { servers, publisherKey, publish, close } = await startServers({ otter: 'river', heron: 'shore' }, { count })
+  onTestFinished(close)
+  const wishes = { filter: { cover: 0, meanwhile: 'wait' }, ...(count === 1 && { experimental: true }) } as const
+  const map = await open({ servers, publisherKey, mode: 'instant', storage: 'memory', ...wishes })
+  onTestFinished(() => map.close())
+  const sent = () => map.stats.servers.reduce((sum, { lookups }) => sum + lookups.bytesUp, 0)
+  expect([await map.getText('otter'), sent() > 0]).toEqual(['river', true])
+  const before = sent()
+  expect([await map.get('auk'), sent()]).toEqual([undefined, before])
+  await publish([{ op: 'add', key: 'auk', value: 'cliff' }])
+  await map.sync()
+  expect([await map.getText('auk'), map.filter?.epoch]).toEqual(['cliff', 2])
+})
+
 test('other marks than those of the records are refused: of a dataset, of a store, of an epoch that is taken', async () => {
   const dir = await builtDirectory('a.csv', KEYED, MARKED)
   const file = join(dir, 'manifest.bin')

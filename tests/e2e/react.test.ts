@@ -562,6 +562,22 @@ test('a map is opened once, and closed when the page is left', async () => {
   await expect(map.get('otter')).rejects.toMatchObject({ code: 'closed' })
 })
 
+test('a filter with other wishes is another map', async () => {
+  let calls = 0
+  const openFake = async () => {
+    calls += 1
+    return fakeMap({})
+  }
+  for (const [cover, expected] of [
+    [0, 1],
+    [0, 1],
+    [0.5, 2],
+  ] as const) {
+    await mount({ options: { servers, mode: 'instant', filter: { cover, meanwhile: 'ask' } }, open: openFake })
+    expect(calls).toBe(expected)
+  }
+})
+
 test('a map that cannot be opened says why, and tries again', async () => {
   const error = new NetworkError('https://a.example', 'away')
   let away = true

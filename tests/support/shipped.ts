@@ -94,7 +94,7 @@ export async function shipped(): Promise<Shipped> {
     parts: {
       atOnce: app.atOnce,
       instant: together('wasm/dist/instant.js', 'generated/inline-instant.js'),
-      filter: together('wasm/dist/instant.js', 'generated/inline-instant.js', 'filter/session.js'),
+      filter: together('wasm/dist/instant.js', 'generated/inline-instant.js', 'filter/sessions.js'),
       keeping: together(...stateful, 'generated/client.js', 'generated/inline.js'),
       single: together(...stateful, 'generated/single.js', 'dist/single-core.js', 'generated/inline-single.js'),
     },

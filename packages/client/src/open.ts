@@ -56,7 +56,7 @@ async function loadLocalCore() {
 }
 
 async function loadFilter() {
-  return await import('./filter/session.js')
+  return await import('./filter/sessions.js')
 }
 
 async function loadOneServer() {

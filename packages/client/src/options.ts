@@ -26,6 +26,7 @@ import {
 } from './servers/parties.js'
 import { parsePublisherKey } from './servers/signatures.js'
 import type { Download, Network } from './session/consent.js'
+import type { FilterOptions } from './session/opening.js'
 import type { OpenDurableStore, StoragePreference } from './store/storage.js'
 
 /** The options of `open()` and of `openWith()`, by the question that they answer. */
@@ -94,6 +95,12 @@ export interface OpenWithOptions extends Development, ProofsPackages {
    * `collusion: 'tolerated'` only `local` and `single`. A stored state of another mode than you ask for is discarded.
    */
   readonly mode?: 'auto' | Mode | 'filter' | undefined
+  /**
+   * In mode `instant`: the map also keeps a filter, about 1.6 bytes a record, and a call of which all keys are proved absent sends nothing. The
+   * list needs slot marks (`keyhush build --filter`). **Servers and whoever sees your traffic learn something when a call asks, and when it does
+   * not** (docs/guide/filters.md). `at()` and `watch()` always ask. In other modes it throws UsageError.
+   */
+  readonly filter?: FilterOptions | undefined
   /**
    * In mode `auto`: which downloads of the database the map may begin by itself. In other modes it throws UsageError.
    *
@@ -228,6 +235,7 @@ export interface Wishes {
   readonly download: Download
   readonly network: Network
   readonly experimental: boolean
+  readonly filter: FilterOptions | undefined
   readonly push: boolean
   readonly apart: Apart
   readonly atLeast: number
@@ -238,9 +246,14 @@ export interface Wishes {
  * that are asked may differ in their answers.
  */
 export function isSameWish(a: Wishes, b: Wishes): boolean {
-  const { packages: ofA, ...others } = a
+  const { packages: ofA, filter, ...others } = a
   const isGivenAlike = PACKAGED.every(kind => (ofA[kind] === undefined) === (b.packages[kind] === undefined))
-  return isGivenAlike && (Object.keys(others) as (keyof typeof others)[]).every(wish => a[wish] === b[wish])
+  const isFilteredAlike = filter?.cover === b.filter?.cover && filter?.meanwhile === b.filter?.meanwhile
+  return (
+    isGivenAlike &&
+    isFilteredAlike &&
+    (Object.keys(others) as (keyof typeof others)[]).every(wish => a[wish] === b[wish])
+  )
 }
 
 /** `OpenWithOptions`, also for schemes that exist only in tests. */
@@ -300,6 +313,9 @@ export function readOptions(
     if (options[option] === undefined || mode === 'auto') continue
     throw new UsageError(`${option}: expected mode 'auto', got mode '${mode}'; leave the option out`)
   }
+  const { filter } = options
+  if (filter !== undefined && mode !== 'instant')
+    throw new UsageError(`filter: expected mode 'instant', got mode '${mode}'; leave the option out`)
   const scheme = usable.get(mode)
   const { development = false } = options
   const possible = mode === 'auto' ? [...usable.values()] : [scheme]
@@ -311,7 +327,7 @@ export function readOptions(
   if (missing !== undefined) throw new UsageError(`proofs: expected for '${proofs}' ${missing}`)
   const push = options.push ?? typeof addEventListener === 'function'
   const packages = Object.fromEntries(PACKAGED.map(kind => [kind, options[kind]]))
-  const answers = { mode, experimental, download, network, proofs, development, packages, lookups }
+  const answers = { mode, experimental, filter, download, network, proofs, development, packages, lookups }
   return {
     servers,
     usable,

@@ -1,7 +1,7 @@
 // @keyhush/client/environment: for tests alone. With a predictable `random`, or a store that forgets, lookups are not private.
 
 import { localCore } from '@keyhush/wasm/script-local'
-import * as filter from './filter/session.js'
+import * as filter from './filter/sessions.js'
 import type { KeyhushMap } from './map.js'
 import type { Options } from './options.js'
 import type { Environment } from './platform/environment.js'

@@ -35,6 +35,10 @@ const DIFFERENT: Record<
   rollback: [{}, { rollback: 'strict' }],
   mode: [{}, { mode: 'full' }],
   experimental: [ofOne, { ...ofOne, experimental: true }],
+  filter: [
+    { mode: 'instant', filter: { cover: 0, meanwhile: 'ask' } },
+    { mode: 'instant', filter: { cover: 0, meanwhile: 'wait' } },
+  ],
   download: [{ download: () => true }, { download: () => true }],
   network: [{}, { network: 'any' }],
   proofs: [{}, { proofs: 'merkle' }],

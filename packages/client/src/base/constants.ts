@@ -145,3 +145,6 @@ export const WATCH_CHECK_MS = 24 * 3_600_000
 
 /** How long a filter still answers after a server has shown a newer epoch that it has not reached. */
 export const FILTER_BEHIND_MS = 60_000
+
+/** The longest pause after the first download of a filter has failed; the first is BACKOFF_MS, and each doubles. */
+export const FILTER_LONGEST_PAUSE_MS = 120_000

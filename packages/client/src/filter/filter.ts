@@ -1,11 +1,11 @@
 // A map's filter: it is downloaded once, follows the servers' lists as watches do, and is stored. What is sent depends on manifests and on
 // servers' lines, never on a key.
 
-import { equalBytes, type Info } from '@keyhush/protocol'
+import { equalBytes, type Info, type Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
-import { scoped } from '../base/abort.js'
-import { ATTEMPTS, FILTER_BEHIND_MS } from '../base/constants.js'
-import { KeyhushError, ProtocolError, ServerError, UnsupportedError } from '../base/errors.js'
+import { abortable, scoped } from '../base/abort.js'
+import { ATTEMPTS, BACKOFF_MS, FILTER_BEHIND_MS, FILTER_LONGEST_PAUSE_MS } from '../base/constants.js'
+import { ClosedError, KeyhushError, ProtocolError, ServerError, UnsupportedError } from '../base/errors.js'
 import type { FilterState, StorageKind } from '../base/events.js'
 import { Turns } from '../base/mutex.js'
 import { ProgressMeter } from '../base/progress.js'
@@ -57,6 +57,7 @@ export class Filter implements Reader {
   /** another manifest of its epoch is signed, or agreed on */
   #isForked = false
   #told: FilterState = 'loading'
+  readonly #waiting = new Set<() => void>()
   #isInMemory = false
   #listening: Promise<void> = Promise.resolve()
 
@@ -112,7 +113,37 @@ export class Filter implements Reader {
     return isReady && this.#held!.excludes(fingerprint)
   }
 
+  /** Resolves when it answers. */
+  async whenReady(signal: AbortSignal | undefined): Promise<void> {
+    while (this.state !== 'ready') {
+      let wake = () => {}
+      const told = new Promise<void>(resolve => {
+        wake = resolve
+      })
+      this.#waiting.add(wake)
+      try {
+        await abortable(abortable(told, signal), this.#closing.signal)
+      } finally {
+        this.#waiting.delete(wake)
+      }
+    }
+  }
+
   // ---- the first download ----------------------------------------------------------------------------
+
+  /** Downloads it, as often as that fails. */
+  async load(progress: ProgressMeter): Promise<void> {
+    const { signal } = this.#closing
+    const { clock } = this.#parts.environment
+    for (let pause = BACKOFF_MS; !signal.aborted; pause = Math.min(2 * pause, FILTER_LONGEST_PAUSE_MS)) {
+      try {
+        return await this.download(progress, signal)
+      } catch (error) {
+        if (!(error instanceof KeyhushError) && !signal.aborted) throw error
+      }
+      await sleep(clock, pause, signal).catch(() => {}) // it has closed
+    }
+  }
 
   /** Downloads the newest epoch's. Throws the servers' failures. */
   async download(progress: ProgressMeter, signal: AbortSignal, greeting?: Greeting): Promise<void> {
@@ -145,11 +176,7 @@ export class Filter implements Reader {
     const { environment, stats, servers, signing } = this.#parts
     const { directoryHash, directoryBytes, slotMarksHash, records } = at.manifest
     signing?.checkExpiry(at.manifest)
-    if (slotMarksHash === undefined) {
-      const why =
-        'expected a list with slot marks, got one without; ask its operators to build it with --filter, or open the map'
-      throw new UnsupportedError('offer', `${why} without a filter`)
-    }
+    if (slotMarksHash === undefined) throw withoutMarks()
     progress.expect(directoryBytes + records)
     const sources = { servers: this.#links, stats, received: (bytes: number) => progress.add(bytes) }
     const get = (hash: Uint8Array, bytes: number, what: string, signal: AbortSignal) =>
@@ -289,6 +316,12 @@ export class Filter implements Reader {
     late.then(() => this.#tell()).catch(() => {})
   }
 
+  /** Whether this epoch is newer than the filter's; servers show it. */
+  isBefore({ epoch }: Pick<Manifest, 'epoch'>): boolean {
+    this.#showed(epoch)
+    return this.#held !== undefined && this.#held.at.manifest.epoch < epoch
+  }
+
   get #isNewerShown(): boolean {
     return this.#held !== undefined && this.#newest > this.#held.at.manifest.epoch
   }
@@ -316,11 +349,18 @@ export class Filter implements Reader {
     if (state === this.#told) return
     this.#told = state
     this.#parts.announce({ type: 'filter', state })
+    for (const wake of this.#waiting) wake()
   }
 
   async close(): Promise<void> {
-    this.#closing.abort()
+    this.#closing.abort(new ClosedError())
     await Promise.allSettled([this.#listening, this.#turns.take(async () => {})])
     await this.#opened.store.close()
   }
+}
+
+/** The error of a list that has no filter. */
+export function withoutMarks(): UnsupportedError {
+  const what = 'expected a list with slot marks, got one without; ask its operators to build it with --filter'
+  return new UnsupportedError('offer', `${what}, or open the map without a filter`)
 }

@@ -36,8 +36,9 @@ export interface Question<T> {
    * is needed. Throws UsageError.
    */
   blocks(at: Omit<AtEpoch, 'directory'>): Uint32Array | undefined
-  /** the keys that it asks for, where their values are the answer */
+  /** the keys that it asks for, where their values are the answer, and by how many queries */
   readonly keys?: readonly Uint8Array[]
+  readonly padTo?: number
   /** record indices, one query each. Throws UsageError. */
   indices(at: AtEpoch): Uint32Array
   /** the answer, given those indices' records in the same order, and the update lists that came before the answer */
@@ -75,6 +76,7 @@ export function valuesOf(
   }
   return {
     keys,
+    padTo,
     blocks({ core, manifest, maxQueries }) {
       check(manifest, maxQueries)
       const blocks = 2 ** manifest.directoryBlockLog

@@ -37,10 +37,11 @@ function isSameOptions(a: object, b: object): boolean {
   return names.every(name => isSameOption(a?.[name], b?.[name]))
 }
 
-/** Functions do not count. Lists of URLs, bytes of keys and names are compared as text. */
+/** Functions do not count. Lists of URLs, bytes of keys and names are compared as text; the options of a filter each. */
 function isSameOption(a: unknown, b: unknown): boolean {
   if (a === b || typeof a === 'function' || typeof b === 'function') return true
-  return a !== undefined && b !== undefined && `${a}` === `${b}`
+  if (a === undefined || b === undefined || `${a}` !== `${b}`) return false
+  return `${a}` !== '[object Object]' || isSameOptions(a as object, b as object)
 }
 
 const OPENING: PrivateMap = { status: 'opening', map: undefined, error: undefined }

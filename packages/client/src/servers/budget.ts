@@ -14,7 +14,7 @@ export interface Awaited {
   readonly asked: readonly string[]
   /** of the servers that are to be asked again after a pause; undefined: there are none */
   readonly lastFailure: ServerError | undefined
-  /** whether another tab is waited for */
+  /** whether another tab is waited for, or a filter */
   readonly waitsForTab: boolean
   /** milliseconds that blobs have given back so far; they do not grow while a lookup is under way */
   readonly arrived: number

@@ -86,7 +86,7 @@ export class Meter implements Traffic {
 
 export class StatsKeeper implements Awaited {
   readonly standing = new Standing()
-  /** calls that wait for another tab */
+  /** calls that wait for another tab, or for a filter */
   waitingForTab = 0
   readonly offline: readonly Meter[]
   readonly online: readonly Meter[]

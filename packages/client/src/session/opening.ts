@@ -2,6 +2,7 @@
 
 import type { Build, Core } from '@keyhush/wasm/client'
 import { ProgressMeter } from '../base/progress.js'
+import type { KeyIndex } from '../lookup/question.js'
 import type { Environment } from '../platform/environment.js'
 import { loadPart } from '../platform/parts.js'
 import { startCore, startEither, startInstant } from '../platform/starting.js'
@@ -9,6 +10,7 @@ import { FILTER, LOCAL } from '../scheme/facts.js'
 import { firstScheme } from '../scheme/known.js'
 import type { KnownScheme, StatelessScheme } from '../scheme/scheme.js'
 import { type Greeting, greet } from '../servers/info.js'
+import type { Agreed } from '../servers/manifests.js'
 import type { Apart } from '../servers/parties.js'
 import { linksOf } from '../servers/transport.js'
 import type { Download, Network } from '../session/consent.js'
@@ -16,9 +18,22 @@ import type { Parts } from '../state/machine.js'
 import type { Session } from './session.js'
 import { StatelessSession } from './stateless.js'
 
+/** Options of a filter. None has a default. */
+export interface FilterOptions {
+  /**
+   * Which share of the calls about absent keys asks all the same, from 0 to 1. With 0, a request shows that a key is listed, for all but one
+   * of 255. The larger the share, the less a request shows, and the more it costs.
+   */
+  readonly cover: number
+  /** What a call does while the filter does not answer: `ask` the servers, or `wait` until it does, and throw TimeoutError. */
+  readonly meanwhile: 'ask' | 'wait'
+}
+
 /** A session that is still to begin. */
-interface UnbegunSession extends Session {
+export interface UnbegunSession extends Session {
   begin(progress: ProgressMeter, signal: AbortSignal): Promise<void>
+  /** most queries of a lookup, where it asks without a state; undefined: not known */
+  readonly maxQueries?: number | undefined
   /** listens for new epochs from now on */
   listen(): void
 }
@@ -26,7 +41,7 @@ interface UnbegunSession extends Session {
 /** Makes a session that keeps a state, or may later. */
 export type Keeping = (parts: KeepingParts) => Promise<UnbegunSession>
 
-interface KeepingParts extends Omit<Parts, 'choose' | 'schemes' | 'mayDownload'> {
+export interface KeepingParts extends Omit<Parts, 'choose' | 'schemes' | 'mayDownload'> {
   /** what a map in mode `auto` may download by itself */
   readonly download: Download
   /** on which lines */
@@ -41,6 +56,7 @@ export interface SessionParts extends Omit<KeepingParts, 'core'> {
   /** the schemes that may be used, by name */
   readonly known: ReadonlyMap<string, KnownScheme>
   readonly push: boolean
+  readonly filter: FilterOptions | undefined
   /** loads what makes sessions that keep a state */
   readonly loadKeeping: () => Promise<Keeping>
   /** loads filters; missing: there are none */
@@ -51,12 +67,25 @@ export interface SessionParts extends Omit<KeepingParts, 'core'> {
 
 /** Instant lookups with one server. */
 export interface OneServer {
-  oneServerSession(parts: Omit<KeepingParts, 'core'>, greeting: Greeting): Promise<UnbegunSession>
+  oneServerSession(
+    parts: Omit<KeepingParts, 'core'>,
+    greeting: Greeting,
+    directoryAt?: (at: Agreed) => KeyIndex | undefined,
+  ): Promise<UnbegunSession>
   startOneServer(environment: Pick<Environment, 'pause'>): Promise<StatelessScheme>
 }
 
-/** Sessions of mode `filter`. */
+/** What filtered lookups need. */
+export type FilteredParts = Omit<KeepingParts, 'core'>
+
+/** Sessions with a filter: of mode `filter`, and of mode `instant` behind one. */
 export interface Filters {
+  filteredSession(
+    parts: FilteredParts,
+    wishes: FilterOptions,
+    scheme: StatelessScheme,
+    signal: AbortSignal,
+  ): Promise<UnbegunSession>
   filterSession(parts: Omit<KeepingParts, 'core'>, signal: AbortSignal): Promise<UnbegunSession>
 }
 
@@ -82,7 +111,7 @@ export async function openSession(parts: SessionParts, signal: AbortSignal): Pro
 }
 
 async function sessionOf(
-  { push, known, loadKeeping, loadLocalCore, loadFilter, ...given }: SessionParts,
+  { push, known, loadKeeping, loadLocalCore, loadFilter, filter, ...given }: SessionParts,
   signal: AbortSignal,
 ): Promise<UnbegunSession> {
   const { announce, environment, mode, apart, servers, stats } = given
@@ -91,6 +120,7 @@ async function sessionOf(
   signal.throwIfAborted()
   const complete = (core: KeepingParts['core']) => ({ ...given, core })
   if (scheme?.kind === 'stateless') {
+    if (filter !== undefined) return await (await loadPart(loadFilter!)).filteredSession(given, filter, scheme, signal)
     const greeting = greet(linksOf(servers, environment, stats.standing, stats.offline), environment, signal) // while the core is loaded
     if (apart === 1) return await (await loadPart(given.loadOneServer!)).oneServerSession(given, greeting)
     const core = await startInstant(environment, announce)

@@ -11,7 +11,7 @@ import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
 import { shuffled } from '../base/random.js'
 import { FetchedBlocks } from '../lookup/blocks.js'
-import { openVerified, type Question } from '../lookup/question.js'
+import { type KeyIndex, openVerified, type Question } from '../lookup/question.js'
 import { bytesOf, isAhead, type Sending, sendAll } from '../lookup/sending.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
@@ -47,6 +47,8 @@ interface Owner {
   /** called when it answers from this epoch from now on */
   readonly onShown?: (at: EpochId) => void
   readonly remembered?: EpochId | undefined
+  /** the whole directory of an epoch, if it is at hand: then the record alone is asked for */
+  readonly directoryAt?: ((at: Agreed) => KeyIndex | undefined) | undefined
   /** called when it has closed */
   readonly onClosed?: () => Promise<void>
 }
@@ -57,6 +59,7 @@ export class StatelessSession implements Session {
   readonly #onEnded: () => void
   readonly #onShown: (at: EpochId) => void
   readonly #onClosed: () => Promise<void>
+  readonly #directoryAt: Owner['directoryAt']
   /** where an earlier life has been; with a publisher's key the map does not go back behind it */
   readonly #remembered: EpochId | undefined
   readonly #downloads: Links
@@ -82,7 +85,7 @@ export class StatelessSession implements Session {
   constructor(
     parts: StatelessParts,
     scheme: StatelessScheme,
-    { onEnded = () => {}, onShown = () => {}, onClosed = async () => {}, remembered }: Owner = {},
+    { onEnded = () => {}, onShown = () => {}, onClosed = async () => {}, directoryAt, remembered }: Owner = {},
     greeting?: Greeting | undefined,
   ) {
     this.#parts = parts
@@ -90,6 +93,7 @@ export class StatelessSession implements Session {
     this.#onEnded = onEnded
     this.#onShown = onShown
     this.#onClosed = onClosed
+    this.#directoryAt = directoryAt
     this.#remembered = remembered
     this.#greeting = greeting
     const { servers, environment, stats } = parts
@@ -130,6 +134,10 @@ export class StatelessSession implements Session {
 
   get base(): Agreed | undefined {
     return this.#at
+  }
+
+  get maxQueries(): number | undefined {
+    return this.#at && this.#scheme.maxQueries(this.#parts.core, this.#at.manifest, this.#lookups.length)
   }
 
   /** It has no hints. */
@@ -176,9 +184,10 @@ export class StatelessSession implements Session {
       const at = this.#at!
       signing?.checkExpiry(at.manifest)
       const { manifest } = at
-      const maxQueries = this.#scheme.maxQueries(core, manifest, this.#lookups.length)
+      const maxQueries = this.maxQueries!
       const epoch = { core, manifest, base: at, directory: undefined, maxQueries }
-      const numbers = question.blocks(epoch)
+      const known = this.#directoryAt?.(at)
+      const numbers = known ? undefined : question.blocks(epoch)
       let sends = false
       try {
         const equipment = await this.#equipment(at)
@@ -189,7 +198,7 @@ export class StatelessSession implements Session {
         }
         // Both steps at one epoch. If servers no longer answer it, the lookup starts again from the first step.
         const directory = numbers && new FetchedBlocks(core, manifest, numbers, await fetch('directory', numbers))
-        const indices = question.indices({ ...epoch, directory })
+        const indices = question.indices({ ...epoch, directory: known ?? directory })
         const bytes = await fetch('records', indices)
         const records = openVerified(epoch, indices, bytes)
         directory?.assertWellFormed()

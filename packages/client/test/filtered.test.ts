@@ -1,0 +1,284 @@
+// Mode `instant` behind a filter: which calls ask, and what servers see of those that do.
+
+import { decodeInstantQuery, HEADER_BYTES, INSTANT_PATH } from '@keyhush/protocol'
+import { describe, expect, test } from 'vitest'
+import type { MapEvent } from '../src/index.js'
+import { type Environment, MemoryStore, type OpenWithOptions } from '../src/testing.js'
+import { rest, until } from './support/clock.js'
+import { buildDatabase } from './support/database.js'
+import { core, Harness, NAMES, refusedBy, sameOnBoth } from './support/harness.js'
+import { A, B, hang, type Misbehave, Network, on, type Seen } from './support/network.js'
+import { publisherKey } from './support/signed.js'
+import { Directory, KEYS, pass, textOf } from './support/watched.js'
+
+const C = 'https://c.example'
+const [LISTED, OTHER] = KEYS as [string, string]
+const marked = (signs = true) => new Directory(signs, {}, 12, true)
+/** Absent, and excluded by every filter of the usual list. */
+const ABSENT = 'absent-1.example'
+const lookups = ({ seen }: Network) => seen.filter(({ path }) => path === INSTANT_PATH)
+const stepsOf = (seen: readonly Seen[]) => seen.map(({ body }) => decodeInstantQuery(body).of)
+const shapes = (seen: readonly Seen[]) =>
+  seen.map(
+    ({ server, method, url, body, tick }) =>
+      `${tick - seen[0]!.tick} ${server} ${method} ${url} ${body.length} ${Buffer.from(body.subarray(0, HEADER_BYTES)).toString('hex')}`,
+  )
+
+let lives = 0
+async function filtered(
+  directory: Pick<Directory, 'network' | 'signs'>,
+  filter: OpenWithOptions['filter'],
+  options: Partial<OpenWithOptions> = {},
+  environment: Partial<Environment> = {},
+  seed = ++lives,
+) {
+  const harness = new Harness(directory.network, seed, environment)
+  const events: MapEvent[] = []
+  const signed = directory.signs ? { publisherKey } : {}
+  const onEvent = (event: MapEvent) => void events.push(event)
+  const given = { mode: 'instant', storage: 'memory', push: false, onEvent, filter, ...signed, ...options } as const
+  const map = await harness.open(given)
+  await rest()
+  return { harness, map, events, drive: harness.drive, clock: harness.clock, network: directory.network }
+}
+const withheld: Misbehave = seen => (seen.path.includes('/v1/blobs/') ? new Response('', { status: 503 }) : undefined)
+
+describe.each(['two servers', 'two of three', 'three'] as const)('%s', which => {
+  const directory = () => {
+    const { newest, network } = marked(false)
+    if (which === 'two servers') return { network, signs: false }
+    return { network: new Network({ [A]: [newest], [B]: [newest], [C]: [newest] }), signs: false }
+  }
+  const options = which === 'two servers' ? {} : { servers: [A, B, C], ...(which === 'two of three' && { atLeast: 2 }) }
+
+  test('an excluded call sends nothing; another asks for records alone', async () => {
+    const { map, network, drive } = await filtered(directory(), { cover: 0, meanwhile: 'wait' }, options)
+    expect([map.mode, map.filter?.state]).toEqual(['instant', 'ready'])
+    expect(await drive(map.getMany([ABSENT, ABSENT], { padTo: 4 }))).toEqual([undefined, undefined])
+    expect(lookups(network)).toEqual([])
+    expect(textOf(await drive(map.get(LISTED)))).toBe('v0..........')
+    const count = which === 'three' ? 3 : 2
+    expect(stepsOf(lookups(network))).toEqual(Array(count).fill('records'))
+    const mixed = await drive(map.getManyText([ABSENT, OTHER, 'absent-2.example', LISTED], { padTo: 8 }))
+    expect(mixed).toEqual([undefined, 'v1..........', undefined, 'v0..........'])
+    expect(
+      lookups(network)
+        .slice(count)
+        .map(({ body }) => decodeInstantQuery(body).count),
+    ).toEqual(Array(count).fill(8))
+  })
+
+  test('a call of too many keys is refused, whatever the keys are', async () => {
+    const { map, network, harness } = await filtered(directory(), { cover: 0, meanwhile: 'wait' }, options)
+    for (const key of [ABSENT, LISTED]) {
+      expect(await harness.failure(map.getMany([key], { padTo: 65 }))).toMatchObject({ code: 'usage' })
+    }
+    expect(lookups(network)).toEqual([])
+  })
+
+  test('indices and watches are never filtered', async () => {
+    const { map, network, drive } = await filtered(directory(), { cover: 0, meanwhile: 'wait' }, options)
+    await drive(map.at(0))
+    const before = lookups(network).length
+    expect(before).toBeGreaterThan(0)
+    await drive(map.watch(ABSENT, () => {}))
+    expect(lookups(network).length).toBeGreaterThan(before)
+  })
+})
+
+test('at another epoch than the filter’s a call asks in two steps; then the filter follows', async () => {
+  const directory = marked()
+  const { map, network, drive } = await filtered(directory, { cover: 0, meanwhile: 'ask' })
+  directory.publish({ [OTHER]: 'new' })
+  directory.publish({ [OTHER]: 'newer' })
+  directory.forget() // the first epoch is answered no more
+  expect(textOf(await drive(map.get(OTHER)))).toBe('newer')
+  expect(stepsOf(lookups(network)).slice(-4)).toEqual(['directory', 'directory', 'records', 'records'])
+  await rest()
+  expect(map.filter).toMatchObject({ epoch: 3, state: 'ready' })
+  await drive(map.get(OTHER))
+  expect(stepsOf(lookups(network)).slice(-2)).toEqual(['records', 'records'])
+})
+
+describe('what passes and what is covered', () => {
+  const faults: readonly [string, Partial<Record<string, Misbehave>>][] = [
+    ['no fault', {}],
+    ['a server is away', { [B]: on(INSTANT_PATH, () => new Response('', { status: 503 })) }],
+    ['a server is silent', { [A]: hang(INSTANT_PATH) }],
+    ['an answer is short', { [A]: on(INSTANT_PATH, () => new Response(new Uint8Array(3))) }],
+    [
+      'a server lies',
+      {
+        [A]: on(INSTANT_PATH, async genuine => {
+          const bytes = new Uint8Array(await genuine.arrayBuffer())
+          bytes[HEADER_BYTES + 1]! ^= 1
+          return new Response(bytes)
+        }),
+      },
+    ],
+  ]
+  test.each(faults)('servers see the same: %s', async (_, misbehave) => {
+    const runs = await Promise.all(
+      [
+        [LISTED, OTHER],
+        [LISTED, ABSENT],
+        [ABSENT, ABSENT],
+      ].map(async keys => {
+        const directory = marked()
+        const { map, network, harness, clock } = await filtered(directory, { cover: 1, meanwhile: 'wait' }, {}, {}, 77)
+        Object.assign(network.misbehave, misbehave)
+        const outcomes: string[] = []
+        for (let i = 0; i < 3; i++) {
+          const error = await harness.drive(
+            map.getMany(keys, { padTo: 3 }).then(
+              () => undefined,
+              error => error,
+            ),
+          )
+          outcomes.push(`${error?.name} ${error?.message} at ${clock.now()}`)
+        }
+        return { seen: shapes(lookups(network)), outcomes, incidents: map.stats.incidents }
+      }),
+    )
+    expect(runs[0]!.seen.length).toBeGreaterThan(0)
+    expect(runs[1]).toEqual(runs[0])
+    expect(runs[2]).toEqual(runs[0])
+  })
+
+  test('a share of the excluded calls asks, by a coin for each, whatever the keys are', async () => {
+    const directory = marked()
+    const { map, network, drive } = await filtered(directory, { cover: 1 / 8, meanwhile: 'wait' })
+    const runs: boolean[] = []
+    for (let i = 0; i < 800; i++) {
+      const before = lookups(network).length
+      await drive(map.get(ABSENT))
+      runs.push(lookups(network).length > before)
+    }
+    const asked = runs.filter(Boolean).length
+    expect(Math.abs(asked - 100)).toBeLessThan(40) // 4 sigma; the seed is fixed
+    // Independent of the call before: as often after a covered one as after another.
+    const after = runs.filter((_, i) => i > 0 && runs[i - 1]).filter(Boolean).length
+    expect(Math.abs(after - asked / 8)).toBeLessThan(15)
+  })
+
+  test('the coin is tossed before the filter is read, also for calls that pass', async () => {
+    const draws = await Promise.all(
+      [LISTED, ABSENT].map(async key => {
+        const drawn: number[] = []
+        const environment: Partial<Environment> = {}
+        const directory = marked()
+        const life = await filtered(directory, { cover: 0, meanwhile: 'wait' }, {}, environment, 5)
+        const { random } = life.harness.environment
+        Object.assign(life.harness.environment, {
+          random: (bytes: number) => {
+            drawn.push(bytes)
+            return random(bytes)
+          },
+        })
+        await life.drive(life.map.get(key))
+        return drawn[0]
+      }),
+    )
+    expect(draws).toEqual([4, 4])
+  })
+
+  test('after a sent call has failed, all calls are sent until one succeeds', async () => {
+    const directory = marked()
+    const { map, network, drive, harness } = await filtered(directory, { cover: 0, meanwhile: 'wait' })
+    const sends = async (key: string) => {
+      const before = lookups(network).length
+      await drive(map.get(key).catch(() => {}))
+      return lookups(network).length > before
+    }
+    expect(await sends(ABSENT)).toBe(false)
+    network.misbehave[A] = on(INSTANT_PATH, () => new Response('', { status: 503 }))
+    expect(await harness.failure(map.get(LISTED))).toMatchObject({ server: A })
+    expect([await sends(ABSENT), await sends(ABSENT)]).toEqual([true, true])
+    network.misbehave[A] = undefined
+    expect([await sends(ABSENT), await sends(ABSENT)]).toEqual([true, false])
+  })
+})
+
+describe('without a usable filter', () => {
+  test("meanwhile: 'ask' sends each call", async () => {
+    const directory = marked()
+    Object.assign(directory.network.misbehave, { [A]: withheld, [B]: withheld })
+    const { map, network, drive } = await filtered(directory, { cover: 0, meanwhile: 'ask' })
+    expect(map.filter?.state).toBe('loading')
+    expect([await drive(map.get(ABSENT)), textOf(await drive(map.get(LISTED)))]).toEqual([undefined, 'v0..........'])
+    expect(stepsOf(lookups(network))).toHaveLength(8)
+  })
+
+  test("meanwhile: 'wait' sends none, and ends in time; once servers give it, calls go on", async () => {
+    const directory = marked()
+    Object.assign(directory.network.misbehave, { [A]: withheld, [B]: withheld })
+    const { map, network, harness, clock, drive } = await filtered(directory, { cover: 1, meanwhile: 'wait' })
+    for (const key of [LISTED, ABSENT]) {
+      const start = clock.now()
+      expect(await harness.failure(map.get(key, { timeoutMs: 60_000 }))).toMatchObject({ code: 'timeout' })
+      expect(clock.now() - start).toBe(60_000)
+    }
+    expect(lookups(network)).toEqual([])
+    const waiting = map.getText(LISTED)
+    Object.assign(directory.network.misbehave, { [A]: undefined, [B]: undefined })
+    await until(clock, () => map.filter?.state === 'ready')
+    expect(await drive(waiting)).toBe('v0..........')
+  })
+
+  test('one server that shows a newer epoch, and withholds it, ends what the filter says after a minute', async () => {
+    const directory = marked()
+    const { map, network, drive, harness } = await filtered(directory, { cover: 0, meanwhile: 'ask' })
+    directory.publish({ [ABSENT]: 'come' }, [B])
+    Object.assign(network.misbehave, { [A]: withheld, [B]: withheld })
+    await drive(map.sync().catch(() => {}))
+    await drive(map.get(ABSENT))
+    expect(lookups(network)).toEqual([])
+    await pass(harness, 61_000)
+    await drive(map.get(ABSENT))
+    expect([map.filter?.state, lookups(network).length > 0]).toEqual(['behind', true])
+  })
+})
+
+test('it opens offline with a stored filter, and answers; a call that must ask begins when servers are back', async () => {
+  const stores = new Map<string, MemoryStore>()
+  const openStore: Environment['openStore'] = async identity => {
+    const store = stores.get(identity.join()) ?? new MemoryStore({ durable: true })
+    stores.set(identity.join(), store)
+    return { store, storage: 'persistent' }
+  }
+  const directory = marked()
+  const wishes = { cover: 0, meanwhile: 'wait' } as const
+  const before = await filtered(directory, wishes, { storage: 'required' }, { openStore })
+  expect(before.map.storage).toBe('persistent')
+  const away: Misbehave = () => new Response('', { status: 503 })
+  Object.assign(directory.network.misbehave, { [A]: away, [B]: away })
+  const { map, drive, harness, network } = await filtered(directory, wishes, { storage: 'required' }, { openStore })
+  expect([map.filter?.state, map.epoch, await drive(map.get(ABSENT))]).toEqual(['ready', 1, undefined])
+  expect(await harness.failure(map.get(LISTED))).toMatchObject({ code: 'network' })
+  expect(lookups(network)).toEqual([])
+  Object.assign(directory.network.misbehave, { [A]: undefined, [B]: undefined })
+  expect(textOf(await drive(map.get(LISTED)))).toBe('v0..........')
+})
+
+describe('it does not open', () => {
+  test.each([
+    ['in another mode', { mode: 'full' }, /filter: expected mode 'instant', got mode 'full'/],
+    ['in mode auto', { mode: 'auto' }, /filter: expected mode 'instant', got mode 'auto'/],
+    ['in mode filter', { mode: 'filter' }, /expected mode 'instant', got mode 'filter'/],
+    ['without cover', { filter: { meanwhile: 'ask' } }, /cover.*it has no default/],
+    ['with a cover of 2', { filter: { cover: 2, meanwhile: 'ask' } }, /a share from 0 to 1/],
+    ['without meanwhile', { filter: { cover: 0 } }, /meanwhile: expected 'ask', 'wait'/],
+    ['with more', { filter: { cover: 0, meanwhile: 'ask', share: 1 } }, /no option "share"/],
+  ])('%s', async (_, options, message) => {
+    const filter = { cover: 0, meanwhile: 'ask' } as const
+    const given = { mode: 'instant', filter, publisherKey, ...options } as Partial<OpenWithOptions>
+    expect(await refusedBy(marked(), given)).toMatchObject({ code: 'usage', message: expect.stringMatching(message) })
+  })
+
+  test('on a list without marks', async () => {
+    const values = NAMES.map(() => new Uint8Array(3).fill(1))
+    const network = sameOnBoth(buildDatabase(core, { keys: NAMES, values, partitions: 4 }))
+    const options = { mode: 'instant', filter: { cover: 0, meanwhile: 'ask' } } as const
+    expect(await refusedBy({ network }, options)).toMatchObject({ code: 'unsupported', reason: 'offer' })
+  })
+})
