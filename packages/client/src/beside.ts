@@ -1,7 +1,7 @@
 // @keyhush/client/beside: for packages that ask servers of their own beside a map, in the same way as lookups: in bodies of fixed length,
 // without cookies, with the same attempts and deadlines. Apps do not need it.
 
-import { UsageError } from './base/errors.js'
+import { ProtocolError, UsageError, VersionError } from './base/errors.js'
 import { platformClock } from './platform/clock.js'
 import { platformConnection } from './platform/connection.js'
 import { type Fetch, platformFetch } from './platform/environment.js'
@@ -15,7 +15,7 @@ export interface ServerBeside {
   /** origin and path without a final slash */
   readonly name: string
   /**
-   * Sends the same bytes at most three times, and resolves to a reply of exactly `replyBytes` bytes. Nothing calls it off.
+   * Sends the same bytes at most three times, unless they are refused, and resolves to a reply of exactly `replyBytes` bytes. Nothing calls it off.
    * @throws {KeyhushError} as a lookup does
    */
   post(path: string, body: Uint8Array, replyBytes: number): Promise<Uint8Array>
@@ -34,9 +34,13 @@ export function serversBeside(
   return linksOf(parsed(option, urls, development), environment, new Standing()).map(link => ({
     name: link.server.name,
     post: (path, body, replyBytes) =>
-      onTheWire(link, body.length + replyBytes, until => post(link, path, body, replyBytes, until)),
+      onTheWire(link, body.length + replyBytes, until => post(link, path, body, replyBytes, until), { isFinal }),
   }))
 }
+
+/** What a server has refused for good, or lacks, it will refuse again. */
+const isFinal = (error: unknown) =>
+  error instanceof VersionError || (error instanceof ProtocolError && error.refusal !== undefined)
 
 function parsed(option: string, urls: readonly (string | URL)[], development: Development) {
   try {
@@ -53,8 +57,7 @@ export { abortable } from './base/abort.js'
 export { callApp, checkNames, checkOptions, expected, toApp } from './base/boundary.js'
 export { TIMEOUT_MS } from './base/constants.js'
 export * from './common.js'
-export { keyBytes } from './lookup/keys.js'
-export { READ } from './map.js'
+export { READ, wantedOf } from './map.js'
 export { platformClock } from './platform/clock.js'
 export { platformRandom } from './platform/environment.js'
 export { sleep } from './servers/ask.js'

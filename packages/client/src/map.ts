@@ -99,16 +99,43 @@ function decoded<T>(what: string, parse: (text: string) => T): Decode<T> {
   }
 }
 
-function checkCall(call: string, options: object, names: readonly string[]): void {
-  checkOptions(call, options)
-  checkNames(call, options, names)
+/** `own`: functions, beside the names that other calls have too. */
+function checkCall(call: string, options: object, own: readonly string[] = [], names = CALL): void {
+  checkOptions(call, options, own)
+  checkNames(call, options, [...names, ...own])
+}
+
+function checkFunction(call: string, value: unknown): void {
+  if (typeof value !== 'function') throw new UsageError(`${call}: ${expected('a function', value)}`)
+}
+
+/** The keys of a call in memory of their own, and how many queries it makes. Throws UsageError. */
+export function wantedOf(
+  call: string,
+  keys: Iterable<Key>,
+  options: ManyOptions,
+  normalize: Normalize | undefined,
+): readonly [readonly Uint8Array[], number] {
+  checkCall(call, options, [], [...CALL, 'padTo'])
+  // A string is iterable, but is meant as one key.
+  if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
+    throw new UsageError(`${call}: expected a list of keys, got another value; pass [key]`)
+  }
+  const wanted = Array.from(keys, key => keyBytes(key, normalize))
+  const padTo = options.padTo ?? wanted.length
+  // More queries than padTo would show that there are more keys.
+  if (Number.isInteger(padTo) && padTo >= wanted.length) return [wanted, padTo]
+  throw new UsageError(
+    `${call}: expected padTo to be an integer from the number of keys, got another; pass a larger one`,
+  )
 }
 
 /** The class behind `KeyhushMap`, which has its public members. */
 export class OpenedMap {
+  /** As it was passed to `open()`. */
+  readonly normalize: Normalize | undefined
   readonly #session: Session
   readonly #random: Environment['random']
-  readonly #normalize: Normalize | undefined
   readonly #subscribe: (listener: OnEvent) => () => void
   readonly #budget: Budget
   readonly #watching: Watching
@@ -129,7 +156,7 @@ export class OpenedMap {
   }) {
     this.#session = parts.session
     this.#random = parts.random
-    this.#normalize = parts.normalize
+    this.normalize = parts.normalize
     this.#subscribe = parts.subscribe
     this.#budget = parts.budget
     this.#watching = parts.watching
@@ -232,7 +259,7 @@ export class OpenedMap {
   }
 
   async #one<T>(call: string, read: Decode<T>, key: Key, options: CallOptions): Promise<T | undefined> {
-    checkCall(call, options, CALL)
+    checkCall(call, options)
     const [value] = await this.#many(call, read, [key], options)
     return value
   }
@@ -275,7 +302,7 @@ export class OpenedMap {
    * for (let index = 0; index < 3; index++) console.log(await map.at(index))
    */
   async at(index: number, options: CallOptions = {}): Promise<Found> {
-    checkCall('at', options, CALL)
+    checkCall('at', options)
     this.#assertOpen()
     return await this.#ask(valueAt(index), options)
   }
@@ -323,22 +350,8 @@ export class OpenedMap {
   }
 
   async #many<T>(call: string, read: Decode<T>, keys: Iterable<Key>, options: ManyOptions): Promise<(T | undefined)[]> {
-    checkCall(call, options, [...CALL, 'padTo'])
+    const [wanted, padTo] = wantedOf(call, keys, options, this.normalize)
     this.#assertOpen()
-    // A string is iterable, but is meant as one key.
-    if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
-      throw new UsageError(
-        `${call}: expected a list of keys, got ${typeof keys === 'string' ? 'text' : typeof keys}; pass [key]`,
-      )
-    }
-    const wanted = Array.from(keys, key => keyBytes(key, this.#normalize))
-    const padTo = options.padTo ?? wanted.length
-    if (!Number.isInteger(padTo) || padTo < wanted.length) {
-      // More queries than padTo would show that there are more keys.
-      throw new UsageError(
-        `${call}: expected padTo to be an integer and at least the number of keys, got another; pass a larger one`,
-      )
-    }
     if (padTo === 0) return []
     const question = valuesOf(wanted, padTo, this.#random)
     return Array.from(await this.#ask(question, options), value => value && read(value, call))
@@ -354,7 +367,7 @@ export class OpenedMap {
   on<T extends MapEvent['type']>(type: T, listener: (event: Extract<MapEvent, { type: T }>) => void): () => void {
     this.#assertOpen()
     oneOf('on', EVENTS, type)
-    if (typeof listener !== 'function') throw new UsageError(`on: ${expected('a function', listener)}`)
+    checkFunction('on', listener)
     return this.#subscribe(event => {
       if (event.type === type) listener(event as Extract<MapEvent, { type: T }>)
     })
@@ -370,7 +383,7 @@ export class OpenedMap {
    * console.log(map.epoch)
    */
   async sync(options: CallOptions = {}): Promise<void> {
-    checkCall('sync', options, CALL)
+    checkCall('sync', options)
     this.#assertOpen()
     await this.#download(options, async signal => {
       const watched = this.#watching.watcher?.sync(signal)
@@ -400,14 +413,13 @@ export class OpenedMap {
    * })
    */
   async watch(key: Key, onChange: OnChange, options: WatchOptions = {}): Promise<Watch> {
-    checkOptions('watch', options, ['save'])
-    checkNames('watch', options, [...CALL, 'since', 'save'])
-    if (typeof onChange !== 'function') throw new UsageError(`watch: ${expected('a function', onChange)}`)
+    checkCall('watch', options, ['save'], [...CALL, 'since'])
+    checkFunction('watch', onChange)
     if (options.since !== undefined && typeof options.since !== 'string') {
-      throw new UsageError('watch: expected since to be text, as save() was given it, got another value')
+      throw new UsageError('watch: expected since to be text, got another value')
     }
     this.#assertOpen()
-    const wanted = keyBytes(key, this.#normalize)
+    const wanted = keyBytes(key, this.normalize)
     const { signal, timeoutMs } = options
     const failed = new AbortController()
     const ends = { stopped: [signal, failed.signal], over: [failed.signal, this.#closing.signal] }
@@ -434,8 +446,7 @@ export class OpenedMap {
    * await map.prepare({ onProgress: ({ loadedBytes, totalBytes }) => show(loadedBytes / totalBytes) })
    */
   async prepare(options: PrepareOptions = {}): Promise<void> {
-    checkOptions('prepare', options, ['onProgress'])
-    checkNames('prepare', options, [...CALL, 'onProgress'])
+    checkCall('prepare', options, ['onProgress'])
     this.#assertOpen()
     const { onProgress } = options
     // A listener that throws fails its own call, and no other that waits for the same download.
@@ -459,8 +470,7 @@ export class OpenedMap {
    * if (error instanceof CondemnedError) await map.reset()
    */
   async reset(options: ResetOptions = {}): Promise<void> {
-    checkOptions('reset', options, ['onProgress'])
-    checkNames('reset', options, [...CALL, 'onProgress'])
+    checkCall('reset', options, ['onProgress'])
     this.#assertOpen()
     const onProgress: OnProgress = progress => callApp(() => options.onProgress?.(progress))
     await this.#download(options, signal => this.#session.reset(onProgress, signal))

@@ -1,9 +1,14 @@
 // Lookups in a confidential database, from the owner's list to the value: real servers, real evaluators, and those that lie.
 
-import { readdir, readFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { type KeyhushMap, open } from '@keyhush/client'
 import { type ConfidentialOptions, confidential } from '@keyhush/confidential'
+import { encodeManifest } from '@keyhush/protocol'
+import { buildDataset } from '@keyhush/server'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type OwnedOptions, own } from './support/owned.js'
 
@@ -157,6 +162,84 @@ describe('with two evaluators', () => {
   })
 })
 
+test('more keys than the database answers at once are looked up in several requests, after one evaluation', async () => {
+  const world = await owned({ valueBytes: 30_000 })
+  const { map, inner, seen } = await mapOf(world)
+  const sealed = Array.from({ length: 64 }, (_, i) => Buffer.from('~'.padEnd(65, `${i % 10}`)))
+  expect((await failure(inner.getMany(sealed))).message).toMatch(/keys: expected at most 17 keys at once/)
+  seen.length = 0
+  const keys = Array.from({ length: 50 }, (_, i) => `key ${i}`)
+  const found = await map.getManyText(keys, { padTo: 64 })
+  expect(found).toEqual(keys.map(key => LIST[key] ?? undefined))
+  expect(seen.filter(({ url }) => url.endsWith('/v1/evaluate'))).toHaveLength(2)
+})
+
+test('a map that is not under confidential() finds no key absent: it refuses each call, and sends nothing', async () => {
+  const world = await owned()
+  const { inner, seen } = await mapOf(world)
+  const calls = [
+    () => inner.get('key 1'),
+    () => inner.has('key 1'),
+    () => inner.has('00'.repeat(32)), // a hash, as lists have them
+    () => inner.has('~'.padEnd(64, '0')),
+    () => inner.hasMany([Buffer.from('key 1')], { padTo: 4 }),
+  ]
+  for (const call of calls) {
+    const error = await failure(call())
+    expect(error.code).toBe('usage')
+    expect(error.message).toMatch(/expected a database with plain keys, .* confidential\(map\)/)
+  }
+  expect(seen).toEqual([])
+})
+
+test('normalize of open() is refused, which keys of the list pass by', async () => {
+  const { servers, publisherKey, evaluationKey, evaluators } = await owned()
+  const opened = await open({ servers, publisherKey, mode: 'instant', normalize: key => key.toLowerCase() })
+  closing.push(opened)
+  expect(() => confidential(opened, { evaluationKey, evaluators })).toThrow(/pass it to confidential\(\)/)
+})
+
+test('a refusal is not repeated: an evaluator that does not know its proxy', async () => {
+  const world = await owned()
+  const { map, seen } = await mapOf(world, {}, async (url, body) =>
+    fetch(url, { method: 'POST', body: Buffer.from(body), headers: { 'x-forwarded-for': '203.0.113.9' } }),
+  )
+  const error = await failure(map.get('key 1'))
+  expect(error).toMatchObject({ code: 'protocol', refusal: 'bad_request', retryable: false })
+  expect(error.message).toMatch(/it does not know its proxy/)
+  expect(seen).toHaveLength(2)
+})
+
+test('`keyhush-confidential get` prints what `keyhush get` would', async () => {
+  const { servers, publisherKey, evaluationKey, evaluators } = await owned()
+  const bin = fileURLToPath(new URL('../bin/keyhush-confidential.js', import.meta.url))
+  const options = ['--servers', servers.join(), '--publisher-key', publisherKey, '--evaluators', evaluators.join()]
+  const run = async (...args: string[]) =>
+    await promisify(execFile)(process.execPath, [bin, 'get', ...args, ...options, '--evaluation-key', evaluationKey])
+  expect((await run('key 1', 'nobody')).stdout).toBe('"key 1" found "value 1"\n"nobody" absent\n')
+  await expect(run('nobody')).rejects.toMatchObject({ code: 1, stdout: '"nobody" absent\n' })
+  await expect(run('key 1', '--at-least', '3')).rejects.toMatchObject({ code: 2, stderr: /atLeast: expected/ })
+})
+
+test('plain keys are neither built nor published: servers would see them', async () => {
+  const world = await owned()
+  const line = { op: 'add', key: 'plain', value: Buffer.alloc(54).toString('base64') }
+  const plain = Buffer.from(`${JSON.stringify(line)}\n`)
+  const words = /line 1: expected a key of a confidential list.*`keyhush-confidential transform`.*Nothing was sent/
+  await expect(world.send(plain)).rejects.toThrow(words)
+  await expect(world.send(Buffer.from('{"op":"delete","key":"00"}\n'))).rejects.toThrow(words)
+  await expect(world.send(Buffer.from('plain,value\n'))).rejects.toThrow(words)
+  expect(world.databases.map(({ newest }) => newest.manifest.epoch)).toEqual([1, 1])
+  const [data, out, name] = [world.at('plain.csv'), world.at('plain'), `confidential-${world.evaluationKey}`]
+  await writeFile(data, 'key,value\nplain,1\n')
+  await expect(buildDataset({ data, out, name })).rejects.toThrow(/plain\.csv:2: expected a key of a confidential list/)
+  const blind = { data: world.at('blind.csv'), valueEncoding: 'base64' } as const
+  const { manifest } = await buildDataset({ ...blind, out, name })
+  await writeFile(world.at('manifest.bin'), encodeManifest(manifest))
+  const next = { data, out: world.at('next'), succeeds: world.at('manifest.bin') }
+  await expect(buildDataset(next)).rejects.toThrow(/plain\.csv:2: expected a key of a confidential list/)
+})
+
 describe('an evaluator that lies', () => {
   let world: Owned
   beforeAll(async () => {
@@ -255,10 +338,26 @@ test('shares are replaced without a lookup lost, and mixed ones suffice while ev
   const world = await owned()
   await world.reshare()
   const first = await world.evaluate(['share-1-deal-2', 'share-1'])
-  const { map, seen } = await mapOf({ ...world, evaluators: [first, world.evaluators[1]!] })
+  let to = new Map<string, string>()
+  const moved = async (url: string, body: Uint8Array, ask: () => Promise<Response>) => {
+    const { origin, pathname } = new URL(url)
+    const other = to.get(origin)
+    return other === undefined
+      ? await ask()
+      : await fetch(other + pathname, { method: 'POST', body: Buffer.from(body) })
+  }
+  const { map, seen } = await mapOf({ ...world, evaluators: [first, world.evaluators[1]!] }, {}, moved)
   expect(await map.getText('key 4')).toBe('value 4')
-  expect(seen.filter(({ url }) => url.endsWith('/v1/evaluate'))).toHaveLength(4) // of the newest; then both of the older
+  const evaluations = () => seen.splice(0).filter(({ url }) => url.endsWith('/v1/evaluate'))
+  expect(evaluations()).toHaveLength(4) // of the newest; then both of the older
+  expect(await map.getText('key 5')).toBe('value 5')
+  expect(evaluations()).toHaveLength(2) // the older sufficed
   const both = await Promise.all([1, 2].map(async i => await world.evaluate([`share-${i}-deal-2`])))
+  to = new Map([first, world.evaluators[1]!].map((url, i) => [url, both[i]!]))
+  expect(await map.getText('key 6')).toBe('value 6')
+  expect(evaluations()).toHaveLength(4) // which is gone
+  expect(await map.getText('key 7')).toBe('value 7')
+  expect(evaluations()).toHaveLength(2)
   const { map: next, seen: once } = await mapOf({ ...world, evaluators: both })
   expect(await next.getText('key 4')).toBe('value 4')
   expect(once.filter(({ url }) => url.endsWith('/v1/evaluate'))).toHaveLength(2)
@@ -303,7 +402,7 @@ describe('aborting', () => {
     expect(await failure(map.get('key 1', { timeoutMs: 50 }))).toMatchObject({ code: 'timeout' })
     expect(waiting).toHaveLength(2)
     for (const resolve of waiting.splice(0)) resolve(new Uint8Array(4))
-    await inner.get('another') // which sends
+    await inner.get(Buffer.from('~'.padEnd(65, '0'))) // which sends
     expect(seen.filter(({ url }) => url.endsWith('/v1/evaluate'))).toEqual([])
     const next = map.getText('key 1')
     await expect.poll(() => waiting.length).toBe(2)

@@ -16,7 +16,7 @@ const { list, evaluations, refused } = readVectors<ConfidentialVectors>('confide
 const secret = new SecretHandle(unhex(list.secret))
 const entryOf = (...given: Parameters<typeof secret.entry>) => {
   const entry = Buffer.from(secret.entry(...given))
-  return { listKey: entry.toString('latin1', 0, 64), sealed: entry.toString('hex', 64) }
+  return { listKey: entry.toString('latin1', 0, 65), sealed: entry.toString('hex', 65) }
 }
 
 test('an owner has the evaluation key of the vectors, and makes their entries', () => {

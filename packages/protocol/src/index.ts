@@ -19,6 +19,7 @@ export {
   signedBatchBytes,
 } from './batch-signature.js'
 export { equalBytes, fromHex, isZero, toHex } from './bytes.js'
+export { CONFIDENTIAL_NAME, confidentialId, mayHave } from './confidential.js'
 export * from './constants.js'
 export { mayBePublicKey, mayBeSignature } from './ed25519.js'
 export {

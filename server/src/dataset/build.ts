@@ -24,7 +24,7 @@ import { writeDataset } from './directory.js'
 import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/index.js'
 import { type KeyedRecords, Table } from './ingest/table.js'
 import type { ValueEncoding } from './ingest/values.js'
-import { allocate, type Filled, type LayoutOptions, manifestOf, named, place } from './keyed.js'
+import { allocate, type Filled, idOf, type LayoutOptions, manifestOf, named, place } from './keyed.js'
 import { readRecords } from './memory.js'
 import { type ProvedDatabase, proofsPackage } from './proof-kinds.js'
 import type { Shape } from './shape.js'
@@ -204,6 +204,12 @@ export function hasKeys({ data, format = formatOf(data) }: Pick<ListOptions, 'da
   return format !== 'bin'
 }
 
+/** The database's id; undefined: it is derived from the data. */
+async function knownId(core: Core, { succeeds, name }: BuildOptions): Promise<Uint8Array | undefined> {
+  if (succeeds !== undefined) return readSucceeded(await readFile(succeeds), succeeds).databaseId
+  return name === undefined ? undefined : idOf(core, name)
+}
+
 /** A data file with keys, which are kept. Throws BuildError with file, line and reason. */
 export async function readList(core: Core, options: ListOptions): Promise<KeyedRecords> {
   if (!hasKeys(options)) throw new BuildError('expected a file with keys, got bin, which has none', options.data)
@@ -350,12 +356,13 @@ async function fillKeyless(core: Core, options: BuildOptions, data: string, size
 /** Every other format. */
 async function readTable(
   core: Core,
-  { valueEncoding = 'utf8', maxValueBytes, onProgress }: BuildOptions,
+  options: BuildOptions,
   sources: readonly DataFile[],
   keepsKeys?: boolean,
   onChunk?: (chunk: Uint8Array) => void,
 ): Promise<KeyedRecords> {
-  const table = new Table(core, maxValueBytes, keepsKeys)
+  const { valueEncoding = 'utf8', maxValueBytes, onProgress } = options
+  const table = new Table(core, maxValueBytes, keepsKeys, await knownId(core, options))
   const total = sources.reduce((sum, { size }) => sum + size, 0)
   let before = 0
   for (const { file, format, size } of sources) {

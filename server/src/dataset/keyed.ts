@@ -1,6 +1,8 @@
 // From records to a database in memory and its first manifest. Nothing here is Node's: a browser can do it as well.
 
 import {
+  CONFIDENTIAL_NAME,
+  confidentialId,
   DATABASE_ID_BYTES,
   encodeManifest,
   FINGERPRINT_BYTES,
@@ -177,6 +179,11 @@ export function manifestOf(
 
 /** With its id, derived from a name, or from the manifest itself. */
 export function named(core: Core, manifest: Manifest, name?: string): Manifest {
-  const seed = name === undefined ? encodeManifest(manifest) : new TextEncoder().encode(name)
-  return { ...manifest, databaseId: core.databaseId(seed) }
+  return { ...manifest, databaseId: name === undefined ? core.databaseId(encodeManifest(manifest)) : idOf(core, name) }
+}
+
+/** The id that a name stands for. */
+export function idOf(core: Core, name: string): Uint8Array {
+  const id = core.databaseId(new TextEncoder().encode(name))
+  return name.startsWith(CONFIDENTIAL_NAME) ? confidentialId(id) : id
 }

@@ -16,6 +16,7 @@ import {
   equalBytes,
   hasOneServer,
   hasRows,
+  mayHave,
   type SignatureInfo,
   signedBatchBytes,
   signedBytes,
@@ -29,6 +30,7 @@ import { type Core, loadCore } from '@keyhush/wasm'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { PublishError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
+import { PLAIN_KEY } from '../dataset/ingest/table.js'
 import { addsOf, bodyOn, digestOf, generationOf, lineOf, type Wanted, wantedOf } from './batches.js'
 import type { KeyPair } from './files.js'
 import { defaultHeadroom, whyGenerationPays } from './growth.js'
@@ -257,7 +259,9 @@ class Publication implements Record<Step, () => Promise<void>> {
     }
     log?.check(this.#logged) // nothing is signed before
     await log?.ask(this.#options.fetch)
-    if (this.#wanted !== undefined) this.#checkExpiry(this.#wanted, isHinted)
+    if (this.#wanted === undefined) return
+    checkSealed(this.#tip, this.#wanted)
+    this.#checkExpiry(this.#wanted, isHinted)
   }
 
   /** Whether the publisher has a log. */
@@ -611,6 +615,27 @@ class Publication implements Record<Step, () => Promise<void>> {
 
   #recorded({ manifest, bytes }: KnownManifest) {
     return { databaseId: toHex(manifest.databaseId), epoch: manifest.epoch, hash: this.#hash(bytes) }
+  }
+}
+
+/** Throws PublishError for plain keys in a batch for a confidential database: servers would see them. */
+function checkSealed({ manifest }: KnownManifest, { operations }: Wanted): void {
+  const isFor = (key: string) => mayHave(manifest.databaseId, Buffer.from(key))
+  if (isFor('')) return // the list is public
+  for (const [i, line] of Buffer.from(operations).toString().split('\n').entries()) {
+    const key = line.trim() === '' ? undefined : keyIn(line)
+    if (key === undefined || isFor(key)) continue
+    throw new PublishError(`line ${i + 1}: ${PLAIN_KEY}. Nothing was sent`)
+  }
+}
+
+/** Empty: the line is no JSON object. */
+function keyIn(line: string): string | undefined {
+  try {
+    const { key } = JSON.parse(line) as { key?: unknown }
+    return typeof key === 'string' ? key : undefined
+  } catch {
+    return ''
   }
 }
 

@@ -15,7 +15,7 @@ export const inputOf = (key: Uint8Array) => derive('input', key)
 export const evaluate = (secret: bigint, input: Uint8Array) => finalized(input, hashToGroup(input).times(secret))
 
 /** key′ */
-export const listKey = (y: Uint8Array) => bytesToHex(derive('key', y))
+export const listKey = (y: Uint8Array) => `~${bytesToHex(derive('key', y))}`
 
 /** value′; `fresh`: 8 random bytes. `most`: v. */
 export function seal(y: Uint8Array, value: Uint8Array, fresh: Uint8Array, most: number): Uint8Array {
@@ -49,7 +49,8 @@ function masked(y: Uint8Array, salt: Uint8Array, text: Uint8Array): Uint8Array {
 
 export const evaluationKey = (secret: bigint) => Point.generator.times(secret).encode()
 
-export const idUnder = (key: Uint8Array) => databaseId(utf8ToBytes(`confidential-${bytesToHex(key)}`))
+export const idUnder = (key: Uint8Array) =>
+  concatBytes(utf8ToBytes('conf'), databaseId(utf8ToBytes(`confidential-${bytesToHex(key)}`)).slice(4))
 
 /** f(at), of a polynomial with these coefficients, f(0) first. */
 export const shareAt = (coefficients: readonly bigint[], at: number) =>

@@ -15,14 +15,13 @@ const LONE_SURROGATE = /\p{Surrogate}/u
 export function keyBytes(key: Key, normalize?: Normalize): Uint8Array {
   const bytes = typeof key === 'string' ? encodeText(normalize ? normalize(key) : key) : copyBytes(key)
   if (bytes.length < 1 || bytes.length > MAX_KEY_BYTES) {
-    throw new UsageError(`key: expected 1 to ${MAX_KEY_BYTES} bytes, got ${bytes.length}; no database has such a key`)
+    throw new UsageError(`key: expected 1 to ${MAX_KEY_BYTES} bytes, got ${bytes.length}; check the key`)
   }
   return bytes
 }
 
 function encodeText(text: string): Uint8Array {
-  if (typeof text !== 'string')
-    throw new UsageError('normalize: expected it to return a string, got something else; return the key as text')
+  if (typeof text !== 'string') throw new UsageError('normalize: expected text back, got another value; return the key')
   // UTF-8 has no form for one; encoders write U+FFFD, and different keys would become one.
   if (LONE_SURROGATE.test(text))
     throw new UsageError('key: expected well-formed text, got a lone surrogate; pass bytes, or text.toWellFormed()')
@@ -32,7 +31,7 @@ function encodeText(text: string): Uint8Array {
 function copyBytes(key: Uint8Array): Uint8Array {
   // By tag, not instanceof: a Uint8Array of another realm (an iframe, a vm) is as good.
   if (Object.prototype.toString.call(key) !== '[object Uint8Array]') {
-    throw new UsageError('key: expected a string or a Uint8Array, got neither; convert it first')
+    throw new UsageError('key: expected a string or a Uint8Array, got neither; convert it')
   }
   return Uint8Array.from(key)
 }

@@ -3,7 +3,7 @@
 // A question becomes record indices, and the indices become traffic that looks the same for all of them. Only then are the
 // records read. An absent key leads to the record of another key, which proves that it is absent.
 
-import { decodeRecord, type Manifest, type StoredRecord, WireError } from '@keyhush/protocol'
+import { decodeRecord, type Manifest, mayHave, type StoredRecord, WireError } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { ProtocolError, UsageError } from '../base/errors.js'
 import { randomBelow } from '../base/random.js'
@@ -57,9 +57,10 @@ export function valuesOf(
   padTo: number,
   random: Environment['random'],
 ): Question<readonly Found[]> {
-  const check = ({ keyed, maxQueries }: Manifest, most = maxQueries) => {
-    if (!keyed)
-      throw new UsageError('key: expected a database with keys, got one without; look records up with at(index)')
+  const check = (manifest: Manifest, most = manifest.maxQueries) => {
+    // All plain keys would look absent in a confidential database: `confidential()` seals them.
+    if (!manifest.keyed || !keys.every(key => mayHave(manifest.databaseId, key)))
+      throw new UsageError('key: expected a database with plain keys, got another; use at(index), or confidential(map)')
     if (padTo > most)
       throw new UsageError(`keys: expected at most ${most} keys at once, got ${padTo}; make several calls`)
   }
@@ -94,7 +95,7 @@ export function valuesOf(
         const { record } = moved[i]!
         const found = record === undefined ? records[i] : openRecord(at, record)
         if (found === undefined) {
-          const message = 'expected an update list without malformed records, got one with; ask their operators'
+          const message = 'expected an update list, got another; ask their operators'
           throw new ProtocolError('the servers', message)
         }
         return isSameSecret(found.fingerprint!, print) ? found.value.slice() : undefined
@@ -109,9 +110,7 @@ export function valueAt(index: number): Question<Found> {
   const isOf = ({ records }: Manifest) => Number.isInteger(index) && index >= 0 && index < records
   // The message does not repeat the index: it may be a secret, and messages end up in logs.
   const refuse = ({ records }: Manifest) => {
-    throw new UsageError(
-      `at: expected an index from 0 to ${records - 1}, got another; map.size is the number of records`,
-    )
+    throw new UsageError(`at: expected an index from 0 to ${records - 1}, got another; see map.size`)
   }
   return {
     blocks: () => undefined,
@@ -151,7 +150,7 @@ export function openRecords(at: AtEpoch, indices: Uint32Array, bytes: Uint8Array
 export function openVerified(...recovered: Parameters<typeof openRecords>): StoredRecord[] {
   const records = openRecords(...recovered)
   if (records !== undefined) return records
-  throw new ProtocolError('the servers', 'expected a well-formed record, got a malformed record; ask their operators')
+  throw new ProtocolError('the servers', 'expected a well-formed record, got another; ask their operators')
 }
 
 function openRecord({ manifest }: AtEpoch, bytes: Uint8Array): StoredRecord | undefined {

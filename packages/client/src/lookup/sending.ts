@@ -144,6 +144,6 @@ async function judge(sending: Sending, state: Ended, party: number, answer: Uint
   }
   if (verdict !== 'forged') return
   await onForged(party)
-  const message = 'expected an answer from the database that was agreed on, got a forged one; call reset()'
+  const message = 'expected an answer from the agreed database, got a forged one; call reset()'
   throw new TamperedError(link.server.name, message)
 }

@@ -369,10 +369,7 @@ function checkHead(server: string, request: Request, response: Response): void {
   // A compressed answer's length would depend on its contents (P1).
   const encoding = response.headers.get('content-encoding')
   if (encoding !== null)
-    throw new ProtocolError(
-      server,
-      "expected an answer without Content-Encoding, got one with; turn off compression at the server's proxy",
-    )
+    throw new ProtocolError(server, "expected no Content-Encoding, got one; turn off compression at the server's proxy")
   // Browsers hide Content-Encoding across origins, but not Content-Length.
   const length = response.headers.get('content-length')
   if (length !== null && length !== `${request.atMost}`)
@@ -404,7 +401,7 @@ export function elsewhere(
   came: string,
   facts: ConstructorParameters<typeof NetworkError>[2] = { begun: true },
 ): NetworkError {
-  const message = `expected a reply at ${path}, got ${came} of something else than a Keyhush server; call again later, and check the URL if it lasts`
+  const message = `expected a reply at ${path}, got ${came} of something else than a Keyhush server; call again later, or check the URL`
   return new NetworkError(server, message, facts)
 }
 
@@ -431,11 +428,10 @@ function refusal(server: string, { path }: Request, response: Response, body: re
   if (refusal === 'epoch_unknown') {
     const { generation, epoch } = reply
     const newest = generation === undefined || epoch === undefined ? undefined : { generation, epoch }
-    return new VersionError(
-      server,
-      'expected an answer at the epoch of this map, got a refusal: the server no longer has it, or not yet; call again',
-      { newest, retryable: true },
-    )
+    return new VersionError(server, 'expected an answer at the epoch of this map, got a refusal; call again', {
+      newest,
+      retryable: true,
+    })
   }
   if (refusal === 'not_found' && path.startsWith(BLOBS)) {
     const what =

@@ -9,7 +9,7 @@ export const MODES = ['local', 'full', 'instant', 'single'] as const
 export function checkEntries(entries: unknown): void {
   if (tagOf(entries) === 'Object') return
   const came = expected("keys and values as in { otter: 'river' }", entries)
-  throw new UsageError(`fakeMap: ${came}; make an object of a Map with Object.fromEntries()`)
+  throw new UsageError(`fakeMap: ${came}; pass Object.fromEntries(map)`)
 }
 
 export function checkNumbers({ delayMs = 0, maxQueries = 1 }: Record<'delayMs' | 'maxQueries', unknown>): void {

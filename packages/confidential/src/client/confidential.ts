@@ -12,7 +12,6 @@ import {
   type Found,
   type Key,
   type KeyhushMap,
-  keyBytes,
   type ManyOptions,
   type Normalize,
   platformClock,
@@ -26,6 +25,7 @@ import {
   toApp,
   UnsupportedError,
   UsageError,
+  wantedOf,
 } from '@keyhush/client/beside'
 import { fromHex, toHex } from '@keyhush/protocol'
 import { databaseIdOf, inputOf, listKeyOf, opened } from '../wire/derive.js'
@@ -68,6 +68,9 @@ export function confidential(map: KeyhushMap, options: ConfidentialOptions): Key
   checkNames('confidential', options, NAMES)
   if (typeof map?.getMany !== 'function') {
     throw new UsageError('confidential: expected the map that open() resolves to, got another value; pass await open()')
+  }
+  if (map.normalize !== undefined) {
+    throw new UsageError('open: expected no normalize, which sealed keys pass by, got one; pass it to confidential()')
   }
   const lookups = new Lookups(map, options)
   const { bytes, text, json } = READ
@@ -120,11 +123,6 @@ class Lookups {
   }
 
   async many<T>(call: string, read: Read<T>, keys: Iterable<Key>, how: ManyOptions): Promise<(T | undefined)[]> {
-    checkOptions(call, how)
-    checkNames(call, how, ['signal', 'timeoutMs', 'padTo'])
-    if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
-      throw new UsageError(`${call}: expected a list of keys, got another value; pass [key]`)
-    }
     return await toApp(this.#found(call, read, keys, how), how.signal)
   }
 
@@ -132,11 +130,9 @@ class Lookups {
     const { normalize, timeoutMs: defaultMs = TIMEOUT_MS } = this.#options
     const { signal, timeoutMs = defaultMs } = how
     // Before the first await: the caller may wipe its keys as soon as it has called.
-    const wanted = Array.from(keys, key => callApp(() => keyBytes(key, normalize)))
-    const count = how.padTo ?? wanted.length
-    if (!Number.isInteger(count) || count < wanted.length || count > MOST_KEYS) {
-      const what = `expected at most ${MOST_KEYS} keys, and padTo to be an integer from their number to ${MOST_KEYS}`
-      throw new UsageError(`${call}: ${what}, got others; pass fewer keys, or another padTo`)
+    const [wanted, count] = callApp(() => wantedOf(call, keys, how, normalize))
+    if (count > MOST_KEYS) {
+      throw new UsageError(`${call}: expected at most ${MOST_KEYS} keys, got ${count}; make several calls`)
     }
     await this.#map.getMany([]) // throws for a map that is closed
     if (this.#map.condemned) throw new CondemnedError(this.#map.condemned.server)
@@ -156,14 +152,23 @@ class Lookups {
     this.#assertDatabase()
     const outputs = await evaluate(evaluators, [...keys.map(inputOf), ...padding], () => over.throwIfAborted())
     try {
-      const found = await this.#map.getMany(outputs.slice(0, keys.length).map(listKeyOf), {
-        padTo: count,
-        timeoutMs: Number.POSITIVE_INFINITY,
-      })
+      const found = await this.#fetched(outputs.slice(0, keys.length).map(listKeyOf), count)
       this.#assertDatabase()
       return found.map((sealed, i) => sealed && valueIn(outputs[i]!, sealed))
     } finally {
       for (const output of outputs) output.fill(0)
+    }
+  }
+
+  /** More than the database answers at once are refused before anything is sent: they are asked for in halves. */
+  async #fetched(keys: readonly Uint8Array[], padTo: number): Promise<Found[]> {
+    try {
+      return await this.#map.getMany(keys, { padTo, timeoutMs: Number.POSITIVE_INFINITY })
+    } catch (error) {
+      if (!(error instanceof UsageError) || padTo === 1) throw error
+      const half = padTo >> 1
+      const first = await this.#fetched(keys.slice(0, half), half)
+      return [...first, ...(await this.#fetched(keys.slice(half), padTo - half))]
     }
   }
 
@@ -227,5 +232,5 @@ function evaluatorsOf(options: ConfidentialOptions): Evaluators {
   if (!Number.isInteger(enough) || enough < 1 || enough > servers.length) {
     throw new UsageError(`atLeast: ${expected(`a whole number from 1 to ${servers.length}`, atLeast)}`)
   }
-  return { servers, atLeast: enough, key, databaseId: databaseIdOf(bytes), authorize, random: platformRandom }
+  return { servers, atLeast: enough, key, databaseId: databaseIdOf(bytes), authorize, random: platformRandom, deal: 0 }
 }

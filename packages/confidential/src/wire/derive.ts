@@ -1,6 +1,6 @@
 // What is derived from a key and its evaluation (docs/protocol/confidential.md, Keys and values).
 
-import { equalBytes, FINGERPRINT_BYTES, toHex } from '@keyhush/protocol'
+import { CONFIDENTIAL_NAME, confidentialId, equalBytes, FINGERPRINT_BYTES, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { concatBytes } from '@noble/hashes/utils.js'
 
@@ -17,17 +17,18 @@ const derived = (what: string, bytes: Uint8Array, dkLen = 32) =>
 /** What is evaluated for a key: 32 bytes, whatever its length. */
 export const inputOf = (key: Uint8Array): Uint8Array => derived('input', key)
 
-/** The key in the list, of an evaluation of 64 bytes: 64 hexadecimal characters as bytes. */
+/** The key in the list, of an evaluation of 64 bytes: `~` and 64 hexadecimal characters as bytes. */
 export const listKeyOf = (evaluated: Uint8Array): Uint8Array =>
-  new TextEncoder().encode(toHex(derived('key', evaluated)))
+  new TextEncoder().encode(`~${toHex(derived('key', evaluated))}`)
 
 /** The name that the database id is derived from: it names the evaluation key, so that no list under another key passes for this one. */
-export const databaseNameOf = (evaluationKey: Uint8Array): string => `confidential-${toHex(evaluationKey)}`
+export const databaseNameOf = (evaluationKey: Uint8Array): string => `${CONFIDENTIAL_NAME}${toHex(evaluationKey)}`
 
 /** The database id: 16 bytes. */
 export function databaseIdOf(evaluationKey: Uint8Array): Uint8Array {
   const context = new TextEncoder().encode('keyhush 2026-11 database id v1')
-  return blake3(new TextEncoder().encode(databaseNameOf(evaluationKey)), { context }).slice(0, FINGERPRINT_BYTES)
+  const hash = blake3(new TextEncoder().encode(databaseNameOf(evaluationKey)), { context })
+  return confidentialId(hash.subarray(0, FINGERPRINT_BYTES))
 }
 
 /** `bytes` random bytes for one call, which do not repeat with the random source alone: they depend on all inputs too. */

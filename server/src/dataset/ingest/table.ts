@@ -1,6 +1,6 @@
 // Collects the records of keyed formats in flat buffers, without an object for each record.
 
-import { FINGERPRINT_BYTES, MAX_KEY_BYTES, MAX_RECORD_BYTES } from '@keyhush/protocol'
+import { FINGERPRINT_BYTES, MAX_KEY_BYTES, MAX_RECORD_BYTES, mayHave } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
 import { BuildError } from '../../base/errors.js'
 import { Growing } from './growing.js'
@@ -74,6 +74,7 @@ export class Table implements Records {
   readonly #files: { readonly file: string; readonly first: number }[] = []
   readonly #longestValue: number
   readonly #keepsKeys: boolean
+  readonly #databaseId: Uint8Array
 
   readonly #hashing: Hashing
   readonly #fingerprints = new Growing(Uint8Array)
@@ -82,11 +83,12 @@ export class Table implements Records {
   readonly #lines = new Growing(Uint32Array)
   readonly #kept = { keys: new Growing(Uint8Array), ends: new Growing(Uint32Array) }
 
-  /** `longestValue` in bytes; default: what a layout can hold */
-  constructor(core: Core, longestValue = MAX_VALUE_BYTES, keepsKeys = false) {
+  /** `longestValue` in bytes; default: what a layout can hold. A confidential `databaseId` takes no plain keys. */
+  constructor(core: Core, longestValue = MAX_VALUE_BYTES, keepsKeys = false, databaseId: Uint8Array = new Uint8Array()) {
     this.#hashing = new Hashing(core, prints => this.#fingerprints.append(prints))
     this.#longestValue = longestValue
     this.#keepsKeys = keepsKeys
+    this.#databaseId = databaseId
   }
 
   /** What is added from now on is of this file. */
@@ -98,6 +100,7 @@ export class Table implements Records {
   add(key: Uint8Array, value: Uint8Array, line: number): void {
     const reason = faultOfKey(key)
     if (reason !== undefined) this.#refuse(line, reason)
+    if (!mayHave(this.#databaseId, key)) this.#refuse(line, PLAIN_KEY)
     if (value.length > this.#longestValue) {
       this.#refuse(line, tooLong('value', this.#longestValue, value.length))
     }
@@ -142,6 +145,10 @@ export function faultOfKey({ length }: Uint8Array): string | undefined {
   if (length === 0) return 'expected a key, but the key is empty; delete the line'
   return length > MAX_KEY_BYTES ? tooLong('key', MAX_KEY_BYTES, length) : undefined
 }
+
+/** Why a plain key is refused. */
+export const PLAIN_KEY =
+  'expected a key of a confidential list, got a plain one; run `keyhush-confidential transform` first, and give what it wrote'
 
 /** Why a key or value is refused. */
 export function tooLong(what: string, most: number, got: number): string {

@@ -19,7 +19,7 @@ const ELEMENT_BYTES: usize = 32;
 const INPUT: &str = "keyhush 2026-12 confidential input v1";
 const KEY: &str = "keyhush 2026-12 confidential key v1";
 const VALUE: &str = "keyhush 2026-12 confidential value v1";
-const KEY_CHARACTERS: usize = 64;
+const KEY_CHARACTERS: usize = 65;
 const SALT_BYTES: usize = 12;
 const FRESH_BYTES: usize = 8;
 
@@ -80,7 +80,7 @@ impl SecretHandle {
         Ok(products)
     }
 
-    /// The entry of a list for a key: its pseudorandom key (64 hexadecimal characters) and, with a value, the sealed value. `fresh`: 8
+    /// The entry of a list for a key: its pseudorandom key (`~` and 64 hexadecimal characters) and, with a value, the sealed value. `fresh`: 8
     /// random bytes. `value_bytes`: of the longest value.
     ///
     /// # Errors
@@ -90,6 +90,7 @@ impl SecretHandle {
         let output = self.secret.evaluate(&input).map_err(|_| thrown("element", "expected another key"))?;
         let evaluated = Zeroizing::new(<[u8; 64]>::from(output));
         let mut entry = Vec::with_capacity(KEY_CHARACTERS + SALT_BYTES + FRESH_BYTES + 2 + value_bytes);
+        entry.push(b'~');
         entry.extend_from_slice(blake3::Hash::from(blake3::derive_key(KEY, &*evaluated)).to_hex().as_bytes());
         let secret = Zeroizing::new(blake3::derive_key(VALUE, &*evaluated));
         if let Some(value) = value.map(Zeroizing::new) {
