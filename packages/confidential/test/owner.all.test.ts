@@ -50,16 +50,16 @@ describe('the crate', () => {
       const [key, value, secret] = [randomBytes(20), randomBytes(length), secrets.newSecret(randomBytes(64))]
       const entry = new secrets.SecretHandle(secret).entry(key, value, randomBytes(8), 16)
       const output = evaluated(secret, inputOf(key))
-      expect(entry.subarray(0, 64)).toEqual(listKeyOf(output))
-      expect(entry).toHaveLength(64 + SEALED_BYTES + 16)
-      expect(opened(output, entry.subarray(64))).toEqual(Uint8Array.from(value))
+      expect(entry.subarray(0, 65)).toEqual(listKeyOf(output))
+      expect(entry).toHaveLength(65 + SEALED_BYTES + 16)
+      expect(opened(output, entry.subarray(65))).toEqual(Uint8Array.from(value))
     }
   })
 
   test('each changed bit of a value is noticed, and a value of another key', () => {
     const secret = secrets.newSecret(randomBytes(64))
     const handle = new secrets.SecretHandle(secret)
-    const sealed = handle.entry(Buffer.from('a'), Buffer.from('value'), FRESH, 8).subarray(64)
+    const sealed = handle.entry(Buffer.from('a'), Buffer.from('value'), FRESH, 8).subarray(65)
     const output = (key: string) => evaluated(secret, inputOf(Buffer.from(key)))
     expect(opened(output('a'), sealed)).toEqual(Uint8Array.from(Buffer.from('value')))
     for (let bit = 0; bit < 8 * sealed.length; bit++) {
@@ -74,7 +74,7 @@ describe('the crate', () => {
 
   test('two values never have one mask, though the random source is stuck', () => {
     const handle = new secrets.SecretHandle(secrets.newSecret(randomBytes(64)))
-    const masked = (value: string) => handle.entry(Buffer.from('a'), Buffer.from(value), FRESH, 8).subarray(64)
+    const masked = (value: string) => handle.entry(Buffer.from('a'), Buffer.from(value), FRESH, 8).subarray(65)
     const [one, other] = [masked('11111111'), masked('22222222')]
     const xor = Uint8Array.from(one.subarray(12), (byte, i) => byte ^ other[12 + i]!)
     // With one mask the difference would be that of the values.
@@ -214,13 +214,13 @@ describe('transform', () => {
     const [from, to] = [await written(at, 'list.csv', 'key,value\nb,2\na,\n"c,c",ö\n'), join(at, 'blind.csv')]
     expect(await transform({ from, to, key: file })).toEqual({ entries: 3, what: 'list' })
     const lines = (await readFile(to, 'utf8')).trim().split('\n').slice(1)
-    expect(lines.map(line => line.length)).toEqual([1, 1, 1].map(() => 64 + 1 + 4 * Math.ceil((SEALED_BYTES + 16) / 3)))
+    expect(lines.map(line => line.length)).toEqual([1, 1, 1].map(() => 65 + 1 + 4 * Math.ceil((SEALED_BYTES + 16) / 3)))
     expect(lines).toEqual([...lines].sort())
     await expect(transform({ from, to, key: file })).rejects.toThrow(/another run makes another file/)
     const other = join(at, 'other.csv')
     await transform({ from, to: other, key: file })
     const again = (await readFile(other, 'utf8')).trim().split('\n').slice(1)
-    expect(again.map(line => line.slice(0, 64))).toEqual(lines.map(line => line.slice(0, 64)))
+    expect(again.map(line => line.slice(0, 65))).toEqual(lines.map(line => line.slice(0, 65)))
     expect(again.every((line, i) => line !== lines[i])).toBe(true) // an edit that changes nothing looks like any other
   })
 
@@ -261,7 +261,10 @@ describe('transform', () => {
     const { at, file: key } = await newKey()
     const since = await written(at, 'old.csv', 'key,value\nsame,1\nedited,1\ngone,1\n')
     const [from, to] = [await written(at, 'new.csv', 'key,value\nedited,2\nnew,1\nsame,1\n'), join(at, 'batch.jsonl')]
-    expect(await transform({ from, since, to, key })).toEqual({ entries: 3, what: 'batch' })
+    const cut = /new\.csv: expected a file that deletes at most a tenth of the 3 keys, got one that deletes 1/
+    await expect(transform({ from, since, to, key })).rejects.toThrow(cut)
+    await expect(stat(to)).rejects.toThrow(/ENOENT/)
+    expect(await transform({ from, since, to, key, allowDeletes: 1 })).toEqual({ entries: 3, what: 'batch' })
     const lines = (await readFile(to, 'utf8')).trim().split('\n')
     const origins = { edit: 2, add: 3, delete: undefined }
     for (const [i, line] of lines.entries()) {

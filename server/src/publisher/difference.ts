@@ -25,6 +25,18 @@ export interface Difference {
   readonly deletes: Uint8Array
 }
 
+/** A file may delete one part in so many of the keys: a download that was cut off must not empty the list. */
+const DELETED_PART = 10
+
+/** Why a file that deletes so many of `before` keys is refused; undefined: it is not. */
+export function tooManyDeletes(deletes: number, before: number, allowed: number): string | undefined {
+  if (deletes * DELETED_PART <= before || deletes <= allowed) return undefined
+  return (
+    `expected a file that deletes at most a tenth of the ${before} keys, got one that deletes ${deletes}. ` +
+    `No change was sent. Is the file whole? If you mean it, add --allow-deletes ${deletes}`
+  )
+}
+
 /** Operations of a difference, as many as a batch takes. */
 export interface Portion {
   /** a JSON object a line */

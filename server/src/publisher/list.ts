@@ -15,13 +15,10 @@ import { type ListOptions, readList } from '../dataset/build.js'
 import { blobsOf } from '../dataset/directory.js'
 import type { KeyedRecords } from '../dataset/ingest/table.js'
 import { RENEWAL } from './batches.js'
-import { type Difference, differenceOf, misfit, portionsOf, valueIn } from './difference.js'
+import { type Difference, differenceOf, misfit, portionsOf, tooManyDeletes, valueIn } from './difference.js'
 import { whyGenerationWillPay } from './growth.js'
 import { type NewestEpoch, newestOf, type PublishOptions, type PublishSummary, publish } from './publish.js'
 import type { PublishedServer } from './server.js'
-
-/** A file may delete one part in so many of the keys: a download that was cut off must not empty the list. */
-const DELETED_PART = 10
 
 /** Room for a batch's header and more. */
 const MOST_TEXT_BYTES = MOST_BATCH_BYTES - 1024
@@ -79,7 +76,8 @@ export async function publishList(options: PublishListOptions): Promise<ListSumm
   }
   const { manifest } = newest
   const difference = await differenceOf(manifest, partitionsOf(core, newest, options.onProgress), rows)
-  const isRefused = hasTooManyDeletes(difference, allowDeletes)
+  const refusal = tooManyDeletes(deletesOf(difference), difference.before, allowDeletes)
+  const isRefused = refusal !== undefined
   const most = {
     bytes: options.batchBytes ?? MOST_TEXT_BYTES,
     operations: Math.floor(MOST_BATCH_RECORDS_BYTES / manifest.recordBytes),
@@ -96,7 +94,7 @@ export async function publishList(options: PublishListOptions): Promise<ListSumm
     const begins = growth !== undefined && options.generation !== false && !hasRows(manifest)
     return { ...counts, batches, bytes, growth, begins, isRefused }
   }
-  if (isRefused) throw new PublishError(`${data}: ${tooMany(difference)}`)
+  if (isRefused) throw new PublishError(`${data}: ${refusal}`)
   let [following, done] = [counts.adds, 0]
   let onto = toHex(core.blake3(newest.bytes))
   for (const { operations, adds, isLast } of portions()) {
@@ -118,20 +116,6 @@ export async function publishList(options: PublishListOptions): Promise<ListSumm
 function joined(before: PublishSummary | undefined, after: PublishSummary): PublishSummary {
   const caughtUp = Math.max(before?.caughtUp ?? 0, after.caughtUp)
   return { ...after, caughtUp, growth: after.growth ?? before?.growth, began: after.began || before?.began === true }
-}
-
-/** Why this many deletes are refused. */
-function tooMany(difference: Difference): string {
-  const deletes = deletesOf(difference)
-  return (
-    `expected a file that deletes at most a tenth of the ${difference.before} keys, got one that deletes ${deletes}. ` +
-    `No change was sent. Is the file whole? If you mean it, add --allow-deletes ${deletes}`
-  )
-}
-
-function hasTooManyDeletes(difference: Difference, allowed: number): boolean {
-  const deletes = deletesOf(difference)
-  return deletes * DELETED_PART > difference.before && deletes > allowed
 }
 
 function deletesOf({ deletes }: Difference): number {

@@ -36,6 +36,13 @@ export interface Evaluators {
   readonly databaseId: Uint8Array
   readonly authorize: Authorize | undefined
   readonly random: (bytes: number) => Uint8Array
+  /** whose shares sufficed last; 0: the newest's */
+  deal: number
+}
+
+/** While shares are replaced, some have new ones already. All have the old ones until all have the new. */
+interface Next {
+  readonly next: number
 }
 
 interface Reply extends Product {
@@ -52,21 +59,24 @@ export async function evaluate(
   inputs: readonly Uint8Array[],
   begin: () => void,
 ): Promise<Uint8Array[]> {
-  for (let deal = 0; ; ) {
-    const found = await asked(evaluators, inputs, deal, deal === 0 ? begin : () => {})
-    if (Array.isArray(found)) return found
-    // Some have new shares already. All have the old ones until all have the new.
-    deal = found.lowest
+  let { deal } = evaluators
+  for (let isFirst = true; ; isFirst = false) {
+    const found = await asked(evaluators, inputs, deal, isFirst ? begin : () => {})
+    if (Array.isArray(found)) {
+      evaluators.deal = deal
+      return found
+    }
+    deal = found.next
   }
 }
 
-/** The outputs; or, where no deal's shares suffice, the lowest deal: of a request for the newest alone. */
+/** The outputs; or, where no deal's shares suffice, which deal to ask for next. */
 async function asked(
   evaluators: Evaluators,
   inputs: readonly Uint8Array[],
   deal: number,
   begin: () => void,
-): Promise<Uint8Array[] | { readonly lowest: number }> {
+): Promise<Uint8Array[] | Next> {
   const { servers, databaseId, random } = evaluators
   const evaluation = new Evaluation(inputs, random(ENTROPY_BYTES))
   const { elements } = evaluation
@@ -102,6 +112,8 @@ function explained(error: ServerError): ServerError {
   const what = {
     unauthorized: 'expected a token that this evaluator accepts, got none, a wrong one or a spent one; see `authorize`',
     not_found: `expected an evaluator, got nothing at ${EVALUATE_PATH}; check evaluators. Its operator sends that path to \`keyhush-confidential serve\``,
+    bad_request:
+      'expected an evaluator that takes this request, got a refusal: it does not know its proxy, or has another version; tell its operator',
     wrong_database:
       'expected an evaluator of this evaluation key, got one of another; check evaluationKey and evaluators',
   }[refusal as string]
@@ -166,15 +178,19 @@ class Replies {
   }
 
   /** All have replied or failed. */
-  end(resolve: (found: { readonly lowest: number }) => void, reject: (error: Error) => void): void {
-    const { atLeast } = this.#evaluators
+  end(resolve: (found: Next) => void, reject: (error: Error) => void): void {
+    const { atLeast, deal } = this.#evaluators
+    const isGone = (error: ServerError) => error instanceof VersionError
     if (this.#sets > 0) {
       const what = 'expected elements that were multiplied by enough shares of the evaluation key, got others'
       const next =
         'warn your user. Asking again is safe. If it has never worked: name all evaluators, and check atLeast'
       reject(new TamperedError(undefined, `${what} from at least one evaluator; ${next}`))
     } else if (this.#deal === 0 && this.#good.length >= atLeast) {
-      resolve({ lowest: Math.min(...this.#good.map(({ deal }) => deal)) })
+      resolve({ next: Math.min(...this.#good.map(({ deal }) => deal)) })
+    } else if (this.#deal !== 0 && this.#deal === deal && this.failures.some(isGone)) {
+      this.#evaluators.deal = 0 // it was remembered, and is gone
+      resolve({ next: 0 })
     } else {
       reject(worstOf([...this.failures, ...this.#twins()]))
     }

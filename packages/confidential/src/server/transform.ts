@@ -19,6 +19,7 @@ import {
   readDelimited,
   readJsonLines,
   readLines,
+  tooManyDeletes,
   type ValueEncoding,
   writeWhole,
 } from '@keyhush/server/beside'
@@ -34,6 +35,8 @@ export interface TransformOptions {
   readonly to: string
   /** the owner's */
   readonly key: string
+  /** with `since`: so many deletes are allowed, even if they are more than a tenth of its keys; default: 0 */
+  readonly allowDeletes?: number | undefined
   /** default: utf8 */
   readonly valueEncoding?: ValueEncoding | undefined
   /** called now and then with the number of entries that are done */
@@ -45,7 +48,7 @@ export interface Transformed {
   readonly what: 'list' | 'batch'
 }
 
-const KEY_CHARACTERS = 64
+const KEY_CHARACTERS = 65
 const FRESH_BYTES = 8
 const OPERATIONS = ['add', 'edit', 'delete']
 const NO_VALUE = new Uint8Array()
@@ -54,7 +57,7 @@ const NO_VALUE = new Uint8Array()
 const ENTRIES_TOGETHER = 1000
 
 interface Entry {
-  /** in the list: 64 hexadecimal digits */
+  /** in the list: `~` and 64 hexadecimal digits */
   readonly key: string
   readonly line: string
   /** the line that it comes from; undefined: a key that is gone */
@@ -95,7 +98,7 @@ function* linesOf(header: readonly string[], entries: readonly Entry[]): Generat
 
 /** The line of `from` that became line `line` of the batch that `transform` made of it. Throws BuildError. */
 export async function lineBefore(line: number, options: Omit<TransformOptions, 'to'>): Promise<number | undefined> {
-  const { entries } = await entriesOf(options)
+  const { entries } = await entriesOf({ ...options, allowDeletes: Number.POSITIVE_INFINITY })
   const entry = entries[line - 1]
   if (entry) return entry.from
   throw new BuildError(`expected a line from 1 to ${entries.length}, got ${line}`, options.from)
@@ -104,7 +107,7 @@ export async function lineBefore(line: number, options: Omit<TransformOptions, '
 async function entriesOf(
   options: Omit<TransformOptions, 'to'>,
 ): Promise<Omit<Transformed, 'entries'> & { entries: Entry[] }> {
-  const { from, since, valueEncoding = 'utf8', onProgress } = options
+  const { from, since, allowDeletes = 0, valueEncoding = 'utf8', onProgress } = options
   const { secret: bytes, valueBytes } = await readOwnerKey(options.key)
   const { SecretHandle } = await loadSecrets()
   const sealing = new Sealing(new SecretHandle(bytes), valueBytes, from)
@@ -122,11 +125,14 @@ async function entriesOf(
   } else {
     const before = new Map<string, Buffer>()
     await readList(since, valueEncoding, (key, value) => before.set(textOf(key), Buffer.from(value)))
+    const { size } = before
     await readList(from, valueEncoding, (key, value, line) => {
       const old = before.get(textOf(key))
       before.delete(textOf(key))
       if (!old?.equals(value)) add(sealing.change(old ? 'edit' : 'add', key, value, line))
     })
+    const refusal = tooManyDeletes(before.size, size, allowDeletes)
+    if (refusal !== undefined) throw new BuildError(refusal, from)
     for (const key of before.keys()) add(sealing.change('delete', Buffer.from(key), undefined, undefined))
   }
   entries.sort((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))) // stable: changes of one key keep their order
