@@ -6,13 +6,13 @@ import { type EntryProofs, MAX_SERVERS, PACKAGED, PROOF_KINDS, PROOFS } from '@k
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { ContradictionError, OperatorError, PublishError } from './base/errors.js'
 import { VERSION } from './base/version.js'
+import { address, portNumber, ranged, wholeNumber } from './commands/numbers.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
 import { proofsPackage } from './dataset/proof-kinds.js'
 import { STORAGE_KINDS } from './storage/kinds.js'
 import { MISBEHAVIOURS } from './testing/misbehaving.js'
 
-const portNumber = ranged(0, 65_535)
 const days = ranged(1, 36_500)
 /** Until the year 10000. Most clocks give milliseconds, which would be a time that never comes. */
 const seconds = ranged(0, 253_402_300_799, 'It must be in seconds; this seems to be milliseconds.')
@@ -455,20 +455,6 @@ function described(error: unknown): unknown {
 const NO_ADDRESSES =
   'expected 10 GB of address space for each WebAssembly memory; raise `ulimit -v`, or set NODE_OPTIONS=--disable-wasm-trap-handler'
 
-function wholeNumber(text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
-  return Number(text)
-}
-
-/** A parser of whole numbers within bounds. */
-function ranged(least: number, most: number, wrong = `It must be from ${least} to ${most}.`): (text: string) => number {
-  return text => {
-    const number = wholeNumber(text)
-    if (number < least || number > most) throw new InvalidArgumentError(wrong)
-    return number
-  }
-}
-
 function shards(text: string): number {
   const number = wholeNumber(text)
   if (number < 2 || number > 256 || !Number.isInteger(Math.log2(number)))
@@ -529,11 +515,6 @@ function originOf(text: string): string | undefined {
 }
 
 /** `9090`, `10.0.0.1:9090`, `[::1]:9090`. */
-function address(text: string): { host: string; port: number } {
-  const [, bracketed, host = bracketed ?? '127.0.0.1', port] = /^(?:(?:\[([^\]]*)\]|([^:]*)):)?(\d+)$/.exec(text) ?? []
-  if (port === undefined || host === '') throw new InvalidArgumentError('It must be a port, or host:port.')
-  return { host, port: portNumber(port) }
-}
 
 function commaSeparated(text: string): string[] {
   return text.split(',')

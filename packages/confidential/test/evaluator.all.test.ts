@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createEvaluator, createOwnerKey, Meter, type MeterOptions, readShare } from '@keyhush/confidential/server'
+import { Metrics } from '@keyhush/server/beside'
 import { ristretto255 } from '@noble/curves/ed25519.js'
 import type { FastifyInstance } from 'fastify'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -123,8 +124,10 @@ describe('who may ask', () => {
 
 test('what a proxy passes on is refused, unless its operator named the proxy: all would be one client', async () => {
   const forwarded = { 'x-forwarded-for': '203.0.113.9' }
-  expect(await ask(await started(), requestOf(), forwarded)).toMatchObject({ code: 'not_ready' })
-  expect(await ask(await started(), requestOf(), { forwarded: 'for=203.0.113.9' })).toMatchObject({ code: 'not_ready' })
+  expect(await ask(await started(), requestOf(), forwarded)).toMatchObject({ code: 'bad_request' })
+  expect(await ask(await started(), requestOf(), { forwarded: 'for=203.0.113.9' })).toMatchObject({
+    code: 'bad_request',
+  })
   const app = await started({ trustProxy: 'loopback', meter: await newMeter({ perClientDay: 2 }) })
   const of = async (client: string) => (await ask(app, requestOf(), { 'x-forwarded-for': client }, '127.0.0.1')).code
   expect([await of('203.0.113.9'), await of('203.0.113.9'), await of('203.0.113.10')]).toEqual([
@@ -132,6 +135,33 @@ test('what a proxy passes on is refused, unless its operator named the proxy: al
     'rate_limited',
     'ok',
   ])
+})
+
+test('figures say what was counted, refused and is left, and nothing of who asked', async () => {
+  const metrics = new Metrics()
+  const meter = await newMeter({ perClientDay: 6, perNetworkDay: 8, totalDay: 10 })
+  const app = await started({ meter, metrics, trustProxy: 'loopback' })
+  const figures = await metrics.server(app.getDecorator('readiness'))
+  apps.push(figures)
+  const of = async (client: string) => (await ask(app, requestOf(), { 'x-forwarded-for': client }, '127.0.0.1')).code
+  const clients = ['203.0.113.9', '203.0.113.9', '203.0.113.9', '203.0.113.9', '203.0.113.10', '203.0.113.11']
+  for (const client of [...clients, '198.51.100.7', '192.0.2.8']) await of(client)
+  const text = (await figures.inject('/metrics')).payload
+  const page = await readFile(new URL('../../../docs/operations/confidential.md', import.meta.url), 'utf8')
+  const named = new Map(
+    [...page.matchAll(/^\| `(keyhush_\w+)` +\| (.*?) +\|$/gm)].map(([, name, help]) => [name, help]),
+  )
+  const values = Object.fromEntries(
+    [...named.keys()].map(name => [name!.slice(8), Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1])]),
+  )
+  expect(values).toEqual({
+    ...{ elements_total: 10, refused_of_client_total: 1, refused_of_network_total: 1, refused_of_all_total: 1 },
+    ...{ left_of_client: 0, left_of_network: 0, left_of_all: 0, ready: 1, problems: 1 },
+    multiplying_seconds_total: expect.any(Number),
+  })
+  expect(values['multiplying_seconds_total']).toBeGreaterThan(0)
+  for (const [name, help] of named) expect(text).toContain(`# HELP ${name} ${help}\n`)
+  for (const client of clients) expect(text).not.toContain(client)
 })
 
 test('/readyz says when the limit of all clients has refused somebody, until the day ends', async () => {

@@ -22,8 +22,12 @@ export interface GetArguments {
 /** Keys of --stdin that are looked up at once: so many, or a half, or less, as the list allows. The servers see no other number. */
 const AT_ONCE = 8
 
-/** Prints an answer a line. Resolves to the exit code: 0, something was found; 1, nothing. */
-export async function get(keys: readonly string[], options: GetArguments): Promise<number> {
+/** Prints an answer a line. Resolves to the exit code: 0, something was found; 1, nothing. `over`: makes the map that is asked. */
+export async function get(
+  keys: readonly string[],
+  options: GetArguments,
+  over: (map: KeyhushMap) => KeyhushMap = map => map,
+): Promise<number> {
   if (options.stdin ? keys.length > 0 : keys.length === 0) {
     throw new OperatorError('expected keys as arguments, or --stdin, got neither or both; give one of them')
   }
@@ -33,7 +37,7 @@ export async function get(keys: readonly string[], options: GetArguments): Promi
   try {
     const map = await open({ servers, ...signed, ...seen })
     try {
-      return await printAll(map, keys, options)
+      return await printAll(over(map), keys, options)
     } finally {
       await map.close()
     }

@@ -115,12 +115,18 @@ export class Metrics {
     })
   }
 
+  readiness(readiness: Readiness): void {
+    this.gauges({
+      ready: ['1 if /readyz returns 200, else 0', () => Number(readiness.ready)],
+      problems: ['Problems that /readyz lists', () => readiness.problems.length],
+    })
+  }
+
   /** Reads these at each scrape. To be called once. */
   watch({ datasets, readiness, unsent, bodies, connections, computations }: Watched): void {
     const { instant, oneServer, proved } = computations
+    this.readiness(readiness)
     const gauges: Figures<() => number> = {
-      ready: ['1 if /readyz returns 200, else 0', () => Number(readiness.ready)],
-      problems: ['Problems that /readyz lists', () => readiness.problems.length],
       unsent_bytes: ['Bytes reserved for replies that are being sent', () => unsent.bytes],
       incoming_bytes: ['Bytes reserved for request bodies that are arriving', () => bodies.bytes],
       ...(instant !== undefined && {
@@ -144,13 +150,17 @@ export class Metrics {
       broken_total: ['Requests that were malformed or too slow', () => connections.broken],
     }
     this.gauges(gauges)
-    for (const [name, [help, read]] of Object.entries(counters)) this.#figure(Counter, name, help, read)
+    this.counters(counters)
     for (const [name, [help, read]] of Object.entries(OF_DATABASES)) this.#perDatabase(name, help, datasets, read)
   }
 
   /** Reads further figures at each scrape. */
   gauges(figures: Figures<() => number>): void {
     for (const [name, [help, read]] of Object.entries(figures)) this.#figure(Gauge, name, help, read)
+  }
+
+  counters(figures: Figures<() => number>): void {
+    for (const [name, [help, read]] of Object.entries(figures)) this.#figure(Counter, name, help, read)
   }
 
   /** An app for a port of its own: /metrics, /healthz, /readyz. Closing it ends its connections. */

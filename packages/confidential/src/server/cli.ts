@@ -1,10 +1,15 @@
 // The `keyhush-confidential` command: what an owner does with its list and its key, and an evaluator's server.
 
+import { readFile } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import {
+  address,
   addressOf,
   BuildError,
   closeWhenAsked,
+  type GetArguments,
+  get,
+  Metrics,
   OperatorError,
   readableByAll,
   VALUE_ENCODINGS,
@@ -13,6 +18,7 @@ import {
 } from '@keyhush/server/beside'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import type { FastifyInstance } from 'fastify'
+import { confidential } from '../client/confidential.js'
 import { dev } from './dev.js'
 import { type Authorized, createEvaluator } from './evaluator.js'
 import { type Choices, createOwnerKey, readShare, recoverOwnerKey, reshare } from './files.js'
@@ -53,6 +59,7 @@ interface TransformArguments {
   readonly key: string
   readonly out: string
   readonly since?: string
+  readonly allowDeletes?: number
   readonly valueEncoding: ValueEncoding
 }
 const sinceOption = () => new Option('--since <file>', 'the list before: what differs becomes a batch of changes')
@@ -63,13 +70,14 @@ program
   .addOption(keyOption())
   .addOption(encodingOption())
   .addOption(sinceOption())
+  .addOption(counted('--allow-deletes <n>', 'with --since: allow so many deletes, if they are more than a tenth'))
   .requiredOption('--out <file>', 'a new file; publish this one, since another run makes another')
-  .action(async (from: string, { key, out, since, valueEncoding }: TransformArguments) => {
+  .action(async (from: string, { key, out, ...how }: TransformArguments) => {
     await warnOf(key)
     const onProgress = (entries: number) => {
       if (process.stderr.isTTY) process.stderr.write(`\r${entries} entries`)
     }
-    const { entries, what } = await transform({ from, since, to: out, key, valueEncoding, onProgress })
+    const { entries, what } = await transform({ ...how, from, to: out, key, onProgress })
     if (process.stderr.isTTY) process.stderr.write('\r')
     const next = `${what} of ${entries} entries; ${what === 'list' ? 'build' : 'publish'} it with --value-encoding base64`
     process.stderr.write(`keyhush-confidential: ${entries === 0 ? 'no changes, and no file' : next}\n`)
@@ -119,6 +127,7 @@ interface ServeArguments {
   readonly trustProxy?: string
   readonly allowOrigin?: readonly string[]
   readonly authorize?: string
+  readonly metrics?: { readonly host: string; readonly port: number }
   readonly drainSeconds: number
   readonly logLevel: string
 }
@@ -141,26 +150,60 @@ program
   .option('--host <address>', 'address to listen on', '127.0.0.1')
   .option('--trust-proxy <addresses>', 'proxies whose X-Forwarded-For counts, such as loopback')
   .option('--allow-origin <origins...>', 'web origins whose pages may ask (default: any)')
+  .option('--metrics <[host:]port>', 'port of its own for Prometheus (/metrics) and for health checks', address)
   .addOption(counted('--drain-seconds <n>', 'how long /readyz says no before it stops').default(5))
   .option('--log-level <level>', 'level of the log on standard error', 'warn')
   .action(async (options: ServeArguments) => {
     const { perClientDay, perNetworkDay = CLIENTS_OF_NETWORK * perClientDay, totalDay, countIn } = options
-    let app: FastifyInstance | undefined
+    let [app, figures]: (FastifyInstance | undefined)[] = []
     closeWhenAsked(
       () => app,
-      async () => {},
+      async () => await figures?.close(),
       options.drainSeconds,
     )
     for (const file of options.share) await warnOf(file)
     const shares = await Promise.all(options.share.map(readShare))
     const meter = await Meter.open({ perClientDay, perNetworkDay, totalDay, countIn })
     const authorize = options.authorize === undefined ? undefined : await authorizedBy(options.authorize)
+    const metrics = options.metrics && new Metrics()
     app = await createEvaluator({
-      ...{ shares, meter, authorize, trustProxy: options.trustProxy, allowOrigins: options.allowOrigin },
+      ...{ shares, meter, authorize, metrics, trustProxy: options.trustProxy, allowOrigins: options.allowOrigin },
       log: { level: options.logLevel, stream: process.stderr },
     })
+    figures = await metrics?.server(app.getDecorator('readiness'))
+    await figures?.listen(options.metrics)
     await app.listen({ host: options.host, port: options.port })
+    if (figures) process.stderr.write(`keyhush-confidential: figures at ${addressOf(figures)}/metrics\n`)
     process.stdout.write(`listening on ${addressOf(app)}\n`)
+  })
+
+const urls = (text: string): string[] => text.split(',')
+
+interface GetConfidentialArguments extends GetArguments {
+  readonly evaluationKey: string
+  readonly evaluators?: readonly string[]
+  readonly atLeast?: number
+  readonly token?: string
+}
+
+program
+  .command('get [keys...]')
+  .description('look keys up, as `keyhush get` does')
+  .requiredOption('--servers <a,b>', 'base URLs of the servers', urls)
+  .option('--evaluators <a,b>', 'base URLs of the evaluators (default: the servers)', urls)
+  .requiredOption('--evaluation-key <key>', "the owner's public key: 64 hexadecimal digits")
+  .addOption(counted('--at-least <n>', 'how many evaluators suffice (default: all)'))
+  .option('--token <file>', 'file with a token, for evaluators that demand one')
+  .option('--publisher-key <key>', 'accept only what this key signed: 64 hex digits or a file of them')
+  .option('--witnesses <file>', 'with --publisher-key: policy; accept only what enough of its witnesses have seen')
+  .option('--stdin', 'read keys from standard input, one a line')
+  .option('--json', 'print lines of JSON, as `keyhush get`')
+  .action(async (keys: string[], options: GetConfidentialArguments) => {
+    status.failed = 2
+    const { servers, evaluators = servers, evaluationKey, atLeast, token } = options
+    const bytes = token === undefined ? undefined : new Uint8Array(await readFile(token))
+    const authorize = bytes && (() => bytes)
+    status.done = await get(keys, options, map => confidential(map, { evaluationKey, evaluators, atLeast, authorize }))
   })
 
 program
@@ -185,17 +228,21 @@ async function authorizedBy(module: string): Promise<Authorized> {
   throw new BuildError('expected a module whose default export is a function, got none; see --authorize', module)
 }
 
+/** Of `run`. */
+let status = { done: 0, failed: 1 }
+
 /** Returns the exit status. */
 export async function run(args: readonly string[]): Promise<number> {
+  status = { done: 0, failed: 1 }
   try {
     await program.parseAsync(args, { from: 'user' })
-    return 0
+    return status.done
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode // commander has printed it
     // An operator's mistake is one sentence. Anything else is a fault of ours, whose stack helps.
     const isExpected = error instanceof OperatorError || (error as NodeJS.ErrnoException).syscall !== undefined
     const { message, stack } = error as Error
     process.stderr.write(`keyhush-confidential: ${isExpected ? message : stack}\n`)
-    return 1
+    return status.failed
   }
 }

@@ -8,6 +8,7 @@ import {
   decoded,
   frame,
   healthRoutes,
+  type Metrics,
   networkOf,
   Readiness,
   Refusal,
@@ -43,6 +44,7 @@ export interface EvaluatorOptions {
   readonly shares: readonly Share[]
   readonly meter: Meter
   readonly authorize?: Authorized | undefined
+  readonly metrics?: Metrics | undefined
   /** as of `createServer` */
   readonly trustProxy?: string | undefined
   readonly allowOrigins?: readonly string[] | undefined
@@ -53,11 +55,13 @@ export interface EvaluatorOptions {
 export async function createEvaluator(options: EvaluatorOptions): Promise<FastifyInstance> {
   const evaluator = await Evaluator.of(options)
   const readiness = new Readiness()
-  const { trustProxy, log, meter, allowOrigins = ['*'] } = options
+  const { trustProxy, log, meter, metrics, allowOrigins = ['*'] } = options
   const usedUp = 'the limit of all clients is used up for today'
   readiness.watch(usedUp, () => (meter.isUsedUp ? usedUp : undefined))
   const { app, bodies } = frame({ readiness, unsent: undefined, trustProxy, log })
   app.decorate('readiness', readiness)
+  metrics?.time(app)
+  if (metrics) watch(metrics, readiness, meter, evaluator)
   await surround(app, { databases: [], allowOrigins, publisherPaths: new Set() })
   healthRoutes(app, readiness, () => readiness.publicProblems)
   await app.register((routes, _options, done) => {
@@ -78,10 +82,28 @@ export async function createEvaluator(options: EvaluatorOptions): Promise<Fastif
   return app
 }
 
+/** docs/operations/confidential.md has a row for each. Nothing of a client or its elements is in them. */
+function watch(metrics: Metrics, readiness: Readiness, meter: Meter, evaluator: Evaluator): void {
+  const { counted } = meter
+  metrics.readiness(readiness)
+  metrics.counters({
+    elements_total: ['Elements counted, which are multiplied', () => counted.elements],
+    refused_of_client_total: ['Requests refused by the limit of one client', () => counted.refusedOfClient],
+    refused_of_network_total: ['Requests refused by the limit of one network', () => counted.refusedOfNetwork],
+    refused_of_all_total: ['Requests refused by the limit of all clients', () => counted.refusedOfAll],
+    multiplying_seconds_total: ['Seconds that multiplication has taken', () => evaluator.multiplyingMs / 1000],
+  })
+  metrics.gauges({
+    left_of_client: ['Elements that today leaves the client that has used the most', () => meter.left.ofClient],
+    left_of_network: ['Elements that today leaves the network that has used the most', () => meter.left.ofNetwork],
+    left_of_all: ['Elements that today leaves all clients', () => meter.left.ofAll],
+  })
+}
+
 /** All clients of a proxy would count as one. */
 function refuseForwarded({ headers }: FastifyRequest): void {
   if (headers['x-forwarded-for'] === undefined && headers.forwarded === undefined) return
-  throw new Refusal('not_ready', 'this evaluator does not know its proxy; its operator starts it with --trust-proxy')
+  throw new Refusal('bad_request', 'this evaluator does not know its proxy; its operator starts it with --trust-proxy')
 }
 
 /** A request with a token, which is spent once. */
@@ -102,6 +124,7 @@ class Evaluator {
   readonly #authorize: Authorized | undefined
   /** by the request's hash */
   readonly #asked = new Map<string, Asked>()
+  multiplyingMs = 0
 
   private constructor(databaseId: Uint8Array, deals: Deals, { meter, authorize }: EvaluatorOptions) {
     this.#databaseId = databaseId
@@ -164,6 +187,7 @@ class Evaluator {
     const [[newest = 0] = []] = this.#deals
     const share = this.#deals.get(deal || newest)!
     await this.#meter.take(client, network, elements.length / ELEMENT_BYTES)
+    const start = performance.now()
     try {
       return encodeReply({
         databaseId,
@@ -174,6 +198,8 @@ class Evaluator {
     } catch (error) {
       if ((error as { code?: string }).code !== 'element') throw error
       throw new Refusal('bad_request', 'expected canonical elements other than the identity, got others')
+    } finally {
+      this.multiplyingMs += performance.now() - start
     }
   }
 

@@ -47,6 +47,11 @@ export class Meter {
   #isSpent = false
   /** as this process last wrote it: it goes on from there if the file is deleted */
   #last: Counted = { day: 0, reserved: 0 }
+  /** what the client, and the network, that have used the most today have used */
+  #mostOfClient = 0
+  #mostOfNetwork = 0
+  /** since the start, for figures */
+  readonly counted = { elements: 0, refusedOfClient: 0, refusedOfNetwork: 0, refusedOfAll: 0 }
   #clients = new Map<string, number>()
   #networks = new Map<string, number>()
   #reserving: Promise<void> = Promise.resolve()
@@ -69,12 +74,14 @@ export class Meter {
     const meter = new Meter(options)
     const unlock = await meter.#locked() // throws where nothing can be written
     try {
-      const { day } = await meter.#counted()
+      const counted = await meter.#counted()
+      const { day } = counted
       // One more: clocks of two processes differ.
       if (day > meter.#day + 1) {
         const what = 'expected a count of today, got one of a later day; set the clock right, or delete the file'
         throw new BuildError(what, options.countIn)
       }
+      meter.#last = counted
     } finally {
       unlock()
     }
@@ -89,7 +96,13 @@ export class Meter {
     const shared = this.#name(network, this.#networks)
     const used = (this.#clients.get(own) ?? 0) + elements
     const usedByNetwork = (this.#networks.get(shared) ?? 0) + elements
-    if (used > perClientDay || usedByNetwork > perNetworkDay) throw usedUp('of one client or network')
+    const isOver = used > perClientDay
+    if (isOver || usedByNetwork > perNetworkDay) {
+      this.counted[isOver ? 'refusedOfClient' : 'refusedOfNetwork'] += 1
+      throw usedUp('of one client or network')
+    }
+    this.#mostOfClient = Math.max(this.#mostOfClient, used)
+    this.#mostOfNetwork = Math.max(this.#mostOfNetwork, usedByNetwork)
     // At once: a second request that comes meanwhile finds them counted.
     this.#clients.set(own, used)
     this.#networks.set(shared, usedByNetwork)
@@ -99,9 +112,23 @@ export class Meter {
     }
     if (this.#left < elements) {
       this.#endedDay = this.#day
+      this.counted.refusedOfAll += 1
       throw usedUp('of all clients')
     }
     this.#left -= elements
+    this.counted.elements += elements
+  }
+
+  /** What limits leave today: the client and the network that have used the most; all, as far as this process knows. */
+  get left(): { readonly ofClient: number; readonly ofNetwork: number; readonly ofAll: number } {
+    this.#begin()
+    const { perClientDay, perNetworkDay, totalDay } = this.#limits
+    const reserved = this.#last.day === this.#day ? this.#last.reserved : 0
+    return {
+      ofClient: perClientDay - this.#mostOfClient,
+      ofNetwork: perNetworkDay - this.#mostOfNetwork,
+      ofAll: this.#isSpent ? this.#left : totalDay - reserved + this.#left,
+    }
   }
 
   /** Whether the limit of all clients has refused somebody today. */
@@ -122,6 +149,8 @@ export class Meter {
     this.#day = day
     this.#left = 0
     this.#isSpent = false
+    this.#mostOfClient = 0
+    this.#mostOfNetwork = 0
     this.#clients = new Map()
     this.#networks = new Map()
   }
