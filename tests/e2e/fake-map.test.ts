@@ -114,7 +114,7 @@ describe.each([
     await usage(() => map.get(7 as never), /a string or a Uint8Array/)
     await usage(() => map.get('otter', { padTo: 8 } as never), /no option "padTo"/)
     await usage(() => map.getMany('otter'), /a list of keys/)
-    await usage(() => map.getMany(['otter', 'heron'], { padTo: 1 }), /at least the number of keys/)
+    await usage(() => map.getMany(['otter', 'heron'], { padTo: 1 }), /an integer from the number of keys/)
     await usage(() => map.getMany(['otter'], { padTo: 1000 }), /at most \d+ keys at once, got 1000/)
     await usage(() => map.at(3), /an index from 0 to 2/)
     await usage(() => map.getJson('otter'), /not JSON/)
@@ -371,7 +371,7 @@ describe('fakeMap alone', () => {
   const map = fakeMap(ENTRIES)
   test.each<[string, () => unknown, string]>([
     ['a Map', () => fakeMap(new Map([['otter', 'river']]) as never), 'fakeMap: expected keys and values as in'],
-    ['a list', () => fakeMap([['otter', 'river']] as never), 'got an object (Array); make an object'],
+    ['a list', () => fakeMap([['otter', 'river']] as never), 'got an object (Array); pass Object.fromEntries(map)'],
     ['text', () => fakeMap('otter' as never), 'got "otter"'],
     ['null', () => fakeMap(null as never), 'got null'],
     ['an empty key', () => fakeMap({ '': 'river' }), 'key: expected 1 to 4096 bytes'],

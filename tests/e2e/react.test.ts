@@ -272,7 +272,7 @@ test('an option that there is not is refused, and asks nothing: a misspelt padTo
 test('what is no list of keys is an error that says so', async () => {
   const map = fakeMap({ otter: 'river' })
   for (const [wanted, message] of [
-    ['otter', /expected a list of keys, got text/],
+    ['otter', /expected a list of keys, got another value/],
     [['otter', 7], /expected a string or a Uint8Array/],
     [[''], /expected 1 to 4096 bytes/],
   ] as const) {
