@@ -21,7 +21,7 @@ const at = (name: string) => join(folder.path, name)
 beforeAll(async () => {
   folder = await temporaryFolder()
   const key = await createOwnerKey(at('owner.key'), { valueBytes: 8, evaluators: 2, atLeast: 2 })
-  databaseId = databaseIdOf(Buffer.from(key, 'hex'))
+  databaseId = databaseIdOf(key, false)
 })
 afterAll(() => folder.remove())
 const apps: FastifyInstance[] = []

@@ -133,7 +133,7 @@ describe('key files', () => {
     )
     const read = await readOwnerKey(file)
     expect(toHex(ristretto255.Point.BASE.multiply(ristretto255.Point.Fn.fromBytes(read.secret)).toBytes())).toBe(key)
-    expect(databaseIdOf(hex(key))).toHaveLength(16)
+    expect(databaseIdOf(key, false)).toHaveLength(16)
     await chmod(file, 0o600)
   })
 

@@ -8,7 +8,7 @@ import { littleEndian } from '../../../tests/interop/reference/ristretto255.js'
 import { readVectors } from '../../../tests/interop/vectors.js'
 import { loadSecrets } from '../src/server/module.js'
 import { inputOf, opened } from '../src/wire/derive.js'
-import { decodeReply, decodeRequest } from '../src/wire/messages.js'
+import { decodeReply, decodeRequest, UNLOCK } from '../src/wire/messages.js'
 import type { ConfidentialVectors } from './support/vectors.js'
 
 const { SecretHandle, deal, recover } = await loadSecrets()
@@ -39,6 +39,19 @@ test.each(evaluations)('$atLeast of $evaluators: shares are dealt, multiply, and
   for (const { numbers } of vector.sets) {
     const shares = numbers.map(own => vector.shares[own - 1]!).join('')
     expect(hex(recover(Uint8Array.from(numbers), unhex(shares)))).toBe(list.secret)
+  }
+})
+
+test('an owner prices values as the vectors have them', () => {
+  const { priced } = readVectors<ConfidentialVectors>('confidential')
+  const unlocking = new SecretHandle(unhex(priced.secret))
+  for (const { key, value, fresh, sealed } of priced.entries) {
+    expect(hex(unlocking.priced(unhex(key), unhex(value), unhex(fresh), priced.valueBytes))).toBe(sealed)
+  }
+  for (const [i, reply] of priced.unlock.replies.entries()) {
+    const { elements } = decodeRequest(unhex(priced.unlock.request), UNLOCK)
+    const products = new SecretHandle(unhex(priced.unlock.shares[i]!)).multiply(elements)
+    expect(hex(products)).toBe(hex(decodeReply(unhex(reply), UNLOCK).elements))
   }
 })
 

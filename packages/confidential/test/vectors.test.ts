@@ -11,9 +11,9 @@ import * as reference from '../../../tests/interop/reference/confidential.js'
 import { bytesOf, finalized, hashToGroup, littleEndian, Point } from '../../../tests/interop/reference/ristretto255.js'
 import { readVectors, stream, vectorsFile } from '../../../tests/interop/vectors.js'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import { Evaluation, elementsOf } from '../src/client/evaluation.js'
-import { databaseIdOf, inputOf, listKeyOf, opened } from '../src/wire/derive.js'
-import { decodeReply, decodeRequest, encodeReply, encodeRequest } from '../src/wire/messages.js'
+import { Evaluation, elementsOf, Unlocking } from '../src/client/evaluation.js'
+import { databaseIdOf, inputOf, listKeyOf, opened, unlocked, unlockingOf } from '../src/wire/derive.js'
+import { decodeReply, decodeRequest, encodeReply, encodeRequest, UNLOCK } from '../src/wire/messages.js'
 import { combinationOf } from '../src/wire/shares.js'
 import { RFC_9497 } from './support/rfc9497.js'
 import { type ConfidentialVectors, put } from './support/vectors.js'
@@ -23,7 +23,7 @@ const number = (bytes: string) => littleEndian(unhex(bytes))
 const scalarHex = (value: bigint) => hex(bytesOf(value))
 
 function makeVectors(): ConfidentialVectors {
-  const [secret, valueBytes] = [scalar('secret'), 12]
+  const [secret, unlockSecret, valueBytes] = [scalar('secret'), scalar('unlock secret'), 12]
   const key = reference.evaluationKey(secret)
   const databaseId = reference.idUnder(key)
   const entry = (name: string, value: string) => {
@@ -124,7 +124,37 @@ function makeVectors(): ConfidentialVectors {
   const [{ request: q, replies }] = evaluations as [(typeof evaluations)[number]]
   const [r] = replies as [string]
   const refused = (kind: 'request' | 'reply', because: string, bytes: string) => ({ kind, because, bytes })
+  const priced = (name: string, value: string) => {
+    const input = reference.inputOf(text(name))
+    const fresh = stream(`priced fresh ${name}`, 8)
+    const sealed = reference.sealPriced(unlockSecret, input, text(value), fresh, valueBytes)
+    const asked = concatBytes(sealed.slice(0, 12), input)
+    return {
+      ...{ key: hex(text(name)), value: hex(text(value)), fresh: hex(fresh), asked: hex(asked), sealed: hex(sealed) },
+      evaluated: hex(reference.evaluate(unlockSecret, asked)),
+    }
+  }
+  const pricedEntries = [priced('a', ''), priced('key 1', 'value 1'), priced('ключ', 'of 12 bytes.')]
+  const unlocking = () => {
+    const asked = unhex(pricedEntries[1]!.asked)
+    const [entropy, token] = [stream('entropy unlock', 32), text('paid')]
+    const request = reference.encodeUnlock({
+      ...{ databaseId: reference.idUnder(key, 'priced-'), deal: 3, token },
+      elements: [reference.askUnlock(asked, reference.drawUnlock(entropy, asked))],
+    })
+    const coefficients = [unlockSecret, scalar('unlock 1')]
+    const shares = [1, 2].map(number => reference.shareAt(coefficients, number))
+    const replies = shares.map((secret, i) => reference.answerUnlock(request, { number: i + 1, deal: 3, secret }))
+    return {
+      ...{ asked: hex(asked), entropy: hex(entropy), token: hex(token), deal: 3, shares: shares.map(scalarHex) },
+      ...{ request: hex(request), replies: replies.map(hex) },
+    }
+  }
   return {
+    priced: {
+      ...{ secret: scalarHex(unlockSecret), databaseId: hex(reference.idUnder(key, 'priced-')), valueBytes },
+      ...{ entries: pricedEntries, unlock: unlocking() },
+    },
     list: {
       secret: scalarHex(secret),
       ...{ evaluationKey: hex(key), databaseId: hex(databaseId), valueBytes, entries },
@@ -198,7 +228,7 @@ function clientOf(inputs: readonly Uint8Array[], entropy: Uint8Array) {
   return {
     elements: evaluation.elements,
     finish: (replies: readonly Uint8Array[]) => {
-      const products = replies.map(decodeReply)
+      const products = replies.map(reply => decodeReply(reply))
       return evaluation.finish(
         elementsOf(key)![0]!,
         products.map(({ number, elements }) => ({ number, points: elementsOf(elements)! })),
@@ -216,7 +246,7 @@ test('the reference gives the outputs of RFC 9497, and makes these vectors', () 
 })
 
 test('entries of a list: the client derives them, and opens what was sealed for its key alone', () => {
-  expect(hex(databaseIdOf(key))).toBe(list.databaseId)
+  expect(hex(databaseIdOf(list.evaluationKey, false))).toBe(list.databaseId)
   for (const { key, input, evaluated, listKey, value, sealed } of list.entries) {
     expect(hex(inputOf(unhex(key)))).toBe(input)
     expect(new TextDecoder().decode(listKeyOf(unhex(evaluated)))).toBe(listKey)
@@ -304,7 +334,12 @@ test('random evaluations: the client asks what the reference would, and takes wh
       const elements = reference.ask(inputs, drawn)
       expect(hex(client.elements)).toBe(hex(concatBytes(...elements)))
       const { numbers } = vector.sets[at % vector.sets.length]!
-      const request = reference.encodeRequest({ databaseId: databaseIdOf(key), deal: 0, elements, token: entropy })
+      const request = reference.encodeRequest({
+        databaseId: databaseIdOf(hex(key), false),
+        deal: 0,
+        elements,
+        token: entropy,
+      })
       const replies = numbers.map(own => {
         const secret = number(vector.shares[own - 1]!)
         const reply = reference.decodeReply(reference.answer(request, { number: own, deal: vector.deal, secret }))
@@ -320,4 +355,36 @@ test('random evaluations: the client asks what the reference would, and takes wh
     }),
     { numRuns: THOROUGH ? 100 : 5 },
   )
+})
+
+test('priced values are unlocked from their shares, by ours and by the reference', () => {
+  const { priced, list } = readVectors<ConfidentialVectors>('confidential')
+  expect(hex(databaseIdOf(list.evaluationKey, true))).toBe(priced.databaseId)
+  for (const { key, value, asked, evaluated, sealed } of priced.entries) {
+    expect(hex(unlockingOf(unhex(key), unhex(sealed))!)).toBe(asked)
+    expect(hex(unlocked(unhex(evaluated), unhex(sealed))!)).toBe(value)
+    expect(hex(reference.unsealPriced(unhex(evaluated), unhex(sealed)))).toBe(value)
+    for (let bit = 0; bit < 8 * unhex(sealed).length; bit++) {
+      const changed = unhex(sealed)
+      changed[bit >> 3]! ^= 1 << (bit & 7)
+      // Another salt asks for another evaluation.
+      if (bit >= 96) expect(unlocked(unhex(evaluated), changed)).toBeUndefined()
+      else expect(hex(unlockingOf(unhex(key), changed)!)).not.toBe(asked)
+    }
+  }
+  const { asked, entropy, token, deal, request, replies, shares } = priced.unlock
+  const unlocking = new Unlocking(unhex(asked), unhex(entropy))
+  const { elements } = unlocking
+  const body = { databaseId: unhex(priced.databaseId), deal, elements, token: unhex(token) }
+  expect(hex(encodeRequest(body, UNLOCK))).toBe(request)
+  expect(() => decodeRequest(unhex(request))).toThrow(/count: expected 2 to 65 elements, got 1/)
+  const products = replies.map(reply => {
+    const { number, elements } = decodeReply(unhex(reply), UNLOCK)
+    return { number, points: elementsOf(elements)! }
+  })
+  const { evaluated, sealed } = priced.entries.find(entry => entry.asked === asked)!
+  expect(hex(unlocking.finish(products))).toBe(evaluated)
+  expect(unlocked(unlocking.finish(products.slice(1)), unhex(sealed))).toBeUndefined()
+  expect(hex(reference.finishUnlock(unhex(asked), unhex(entropy), replies.map(unhex)))).toBe(evaluated)
+  expect(shares).toHaveLength(2)
 })

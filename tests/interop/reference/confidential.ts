@@ -5,7 +5,7 @@ import { blake3 } from '@noble/hashes/blake3.js'
 import { bytesToHex, concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { isZero, Reader, Writer } from './bytes.js'
 import { databaseId } from './hash.js'
-import { finalized, hashToGroup, inverse, littleEndian, Point, scalarOf } from './ristretto255.js'
+import { bytesOf, finalized, hashToGroup, inverse, littleEndian, Point, scalarOf } from './ristretto255.js'
 
 const derive = (what: string, material: Uint8Array, dkLen = 32) =>
   blake3(material, { context: utf8ToBytes(`keyhush 2026-12 confidential ${what} v1`), dkLen })
@@ -42,15 +42,12 @@ export function unseal(y: Uint8Array, sealed: Uint8Array): Uint8Array {
 const saltOf = (y: Uint8Array, text: Uint8Array) =>
   blake3(concatBytes(utf8ToBytes('salt'), text), { key: derive('value', y) }).slice(0, 12)
 
-function masked(y: Uint8Array, salt: Uint8Array, text: Uint8Array): Uint8Array {
-  const mask = blake3(salt, { key: derive('value', y), dkLen: text.length })
-  return text.map((byte, i) => byte ^ mask[i]!)
-}
+const masked = (y: Uint8Array, salt: Uint8Array, text: Uint8Array) => maskedBy(derive('value', y), salt, text)
 
 export const evaluationKey = (secret: bigint) => Point.generator.times(secret).encode()
 
-export const idUnder = (key: Uint8Array) =>
-  concatBytes(utf8ToBytes('conf'), databaseId(utf8ToBytes(`confidential-${bytesToHex(key)}`)).slice(4))
+export const idUnder = (key: Uint8Array, kind = '') =>
+  concatBytes(utf8ToBytes('conf'), databaseId(utf8ToBytes(`confidential-${kind}${bytesToHex(key)}`)).slice(4))
 
 /** f(at), of a polynomial with these coefficients, f(0) first. */
 export const shareAt = (coefficients: readonly bigint[], at: number) =>
@@ -86,9 +83,9 @@ export function encodeRequest({ databaseId, deal, elements, token }: Request): U
 }
 
 /** Throws for what is malformed. */
-export function decodeRequest(bytes: Uint8Array): Request {
+export function decodeRequest(bytes: Uint8Array, counts: [number, number] = [2, 65]): Request {
   const reader = new Reader(bytes)
-  const count = head(reader, 'PIRV')
+  const count = head(reader, 'PIRV', counts)
   const [databaseId, tokenBytes, deal] = [reader.take(16), reader.u16(), reader.u32()]
   reader.expect('zeros', new Uint8Array(2))
   if (tokenBytes > 1024) throw new Error('a token of more than 1024 bytes')
@@ -108,9 +105,9 @@ export function encodeReply({ databaseId, deal, number, elements }: Reply): Uint
 }
 
 /** Throws for what is malformed. */
-export function decodeReply(bytes: Uint8Array): Reply {
+export function decodeReply(bytes: Uint8Array, counts: [number, number] = [2, 65]): Reply {
   const reader = new Reader(bytes)
-  const count = head(reader, 'PIRE')
+  const count = head(reader, 'PIRE', counts)
   const [number] = reader.take(1) as Uint8Array & [number]
   reader.expect('zeros', new Uint8Array(3))
   const [deal, databaseId] = [reader.u32(), reader.take(16)]
@@ -120,11 +117,11 @@ export function decodeReply(bytes: Uint8Array): Reply {
   return { databaseId, deal, number, elements }
 }
 
-function head(reader: Reader, magic: string): number {
+function head(reader: Reader, magic: string, [least, most]: [number, number]): number {
   reader.expect('magic', magic)
   if (reader.u16() !== 1) throw new Error('unknown format')
   const count = reader.u16()
-  if (count < 2 || count > 65) throw new Error('fewer than 2 elements, or more than 65')
+  if (count < least || count > most) throw new Error('fewer elements than the route takes, or more')
   return count
 }
 
@@ -144,8 +141,12 @@ export interface Share {
 }
 
 /** An evaluator's reply to a request for its database. */
-export function answer(request: Uint8Array, { number, deal, secret }: Share): Uint8Array {
-  const { databaseId, elements } = decodeRequest(request)
+export function answer(
+  request: Uint8Array,
+  { number, deal, secret }: Share,
+  counts: [number, number] = [2, 65],
+): Uint8Array {
+  const { databaseId, elements } = decodeRequest(request, counts)
   const products = elements.map(element => Point.decode(element).times(secret).encode())
   return encodeReply({ databaseId, deal, number, elements: products })
 }
@@ -182,7 +183,7 @@ export function finish(
   key: Uint8Array,
   replies: readonly Uint8Array[],
 ): Uint8Array[] | undefined {
-  const read = replies.map(decodeReply)
+  const read = replies.map(reply => decodeReply(reply))
   const { scale, weights } = combination(read.map(({ number }) => number))
   const sums = Array.from({ length: inputs.length + 1 }, (_, i) =>
     read.reduce((sum, { elements }, j) => sum.add(Point.decode(elements[i]!).times(weights[j]!)), Point.identity),
@@ -190,4 +191,51 @@ export function finish(
   const check = sums.pop()!
   if (!check.equals(checked(checks, sums).add(Point.decode(key).times(checkBlind * scale)))) return undefined
   return sums.map((sum, i) => finalized(inputs[i]!, sum.times(inverse(scale * blinds[i]!))))
+}
+
+/** value′ of a priced list. */
+export function sealPriced(secret: bigint, input: Uint8Array, value: Uint8Array, fresh: Uint8Array, most: number) {
+  const text = new Writer()
+    .u16(value.length)
+    .put(value, new Uint8Array(most - value.length))
+    .bytes()
+  const salt = derive('priced salt', concatBytes(bytesOf(secret), input, fresh, text)).slice(0, 12)
+  const e = derive('priced', evaluate(secret, concatBytes(salt, input)))
+  return concatBytes(salt, maskedBy(e, salt, text), tagOf(e, text))
+}
+
+/** Throws for another evaluation, or other bytes. */
+export function unsealPriced(y: Uint8Array, sealed: Uint8Array): Uint8Array {
+  const e = derive('priced', y)
+  const reader = new Reader(sealed)
+  const salt = reader.take(12)
+  const text = maskedBy(e, salt, reader.take(sealed.length - 28))
+  if (!equalBytes(tagOf(e, text), reader.take(16))) throw new Error('another tag')
+  const inner = new Reader(text)
+  return inner.take(inner.u16())
+}
+
+const tagOf = (e: Uint8Array, text: Uint8Array) =>
+  blake3(concatBytes(utf8ToBytes('tag'), text), { key: e }).slice(0, 16)
+
+function maskedBy(e: Uint8Array, salt: Uint8Array, text: Uint8Array): Uint8Array {
+  const mask = blake3(salt, { key: e, dkLen: text.length })
+  return text.map((byte, i) => byte ^ mask[i]!)
+}
+
+/** As our client draws. */
+export const drawUnlock = (entropy: Uint8Array, asked: Uint8Array) =>
+  scalarOf(littleEndian(derive('blinds', concatBytes(entropy, asked), 64)))
+
+export const askUnlock = (asked: Uint8Array, blind: bigint) => hashToGroup(asked).times(blind).encode()
+export const encodeUnlock = encodeRequest
+export const answerUnlock = (request: Uint8Array, share: Share) => answer(request, share, [1, 1])
+
+/** `Evaluate` of salt ‖ input, if the replies are honest. */
+export function finishUnlock(asked: Uint8Array, entropy: Uint8Array, replies: readonly Uint8Array[]): Uint8Array {
+  const read = replies.map(reply => decodeReply(reply, [1, 1]))
+  const { scale, weights } = combination(read.map(({ number }) => number))
+  const points = read.map(({ elements }, j) => Point.decode(elements[0]!).times(weights[j]!))
+  const sum = points.reduce((sum, point) => sum.add(point), Point.identity)
+  return finalized(asked, sum.times(inverse(scale * drawUnlock(entropy, asked))))
 }

@@ -13,9 +13,12 @@ import {
   type Key,
   type KeyhushMap,
   type ManyOptions,
+  NetworkError,
   type Normalize,
+  ProtocolError,
   platformClock,
   platformRandom,
+  RateLimitedError,
   READ,
   serversBeside,
   sleep,
@@ -28,10 +31,10 @@ import {
   wantedOf,
 } from '@keyhush/client/beside'
 import { fromHex, toHex } from '@keyhush/protocol'
-import { databaseIdOf, inputOf, listKeyOf, opened } from '../wire/derive.js'
+import { databaseIdOf, inputOf, listKeyOf, opened, unlocked, unlockingOf } from '../wire/derive.js'
 import { MOST_KEYS } from '../wire/messages.js'
 import { elementsOf } from './evaluation.js'
-import { type Authorize, type Evaluators, evaluate } from './evaluators.js'
+import { type Authorize, type Evaluators, evaluate, type Purchase, purchaseOf, unlock } from './evaluators.js'
 
 export interface ConfidentialOptions {
   /** The owner's public key, 64 hexadecimal digits, as `keyhush-confidential keygen` prints it. Ship it with your app. */
@@ -44,6 +47,8 @@ export interface ConfidentialOptions {
   readonly normalize?: Normalize | undefined
   /** Gives a token for each evaluator that demands one. All tokens of your app have one length. */
   readonly authorize?: Authorize | undefined
+  /** For a priced list: how values are bought. Its `get()` gives an empty value for a present key. */
+  readonly unlock?: UnlockOptions | undefined
   /** How many milliseconds a lookup waits for evaluators and servers. Default: 15 000. */
   readonly timeoutMs?: number | undefined
   /** Sends requests to evaluators. Default: the platform's `fetch`. */
@@ -52,7 +57,34 @@ export interface ConfidentialOptions {
   readonly development?: boolean | undefined
 }
 
-const NAMES = ['evaluationKey', 'evaluators', 'atLeast', 'normalize', 'authorize', 'timeoutMs', 'fetch', 'development']
+export interface UnlockOptions {
+  /** Gives a token for each evaluator, which pays for one value. All tokens of your app have one length. */
+  readonly authorize: Authorize
+}
+
+/** A map over a priced list. */
+export interface PricedMap extends KeyhushMap {
+  /**
+   * Buys the value of a key, in the version that the list has now. Resolves to undefined for an absent key, which costs nothing. If it
+   * fails, call it again within ten minutes: it sends the same, which is not paid twice.
+   * @throws {KeyhushError} as `get()`
+   * @example
+   * if (await map.has(plate)) show(await map.unlock(plate))
+   */
+  unlock(key: Key, options?: CallOptions): Promise<Found>
+}
+
+const NAMES = [
+  'evaluationKey',
+  'evaluators',
+  'atLeast',
+  'normalize',
+  'authorize',
+  'timeoutMs',
+  'fetch',
+  'development',
+  'unlock',
+]
 
 /**
  * A map over `map`, whose database is confidential: it takes the keys of the owner's list, and gives their values. Your app can read the
@@ -62,10 +94,18 @@ const NAMES = ['evaluationKey', 'evaluators', 'atLeast', 'normalize', 'authorize
  * const map = confidential(await open({ servers, publisherKey }), { evaluationKey, evaluators: servers })
  * if (await map.has(password)) warn()
  */
+export function confidential(
+  map: KeyhushMap,
+  options: ConfidentialOptions & { readonly unlock: UnlockOptions },
+): PricedMap
+export function confidential(map: KeyhushMap, options: ConfidentialOptions): KeyhushMap
 export function confidential(map: KeyhushMap, options: ConfidentialOptions): KeyhushMap {
   const such = '{ evaluationKey, evaluators }'
   checkOptions('confidential', options, ['normalize', 'authorize', 'fetch'], ['development'], such)
   checkNames('confidential', options, NAMES)
+  if (options.unlock !== undefined && typeof options.unlock?.authorize !== 'function') {
+    throw new UsageError(`unlock: ${expected('{ authorize }', options.unlock)}`)
+  }
   if (typeof map?.getMany !== 'function') {
     throw new UsageError('confidential: expected the map that open() resolves to, got another value; pass await open()')
   }
@@ -96,6 +136,7 @@ export function confidential(map: KeyhushMap, options: ConfidentialOptions): Key
     hasMany: async (keys: Iterable<Key>, how?: ManyOptions) =>
       (await many('hasMany', bytes)(keys, how)).map(value => value !== undefined),
     at: refused('at', 'its records are sealed. Use get()'),
+    ...(options.unlock && { unlock: (key: Key, how?: CallOptions) => lookups.unlock(key, how) }),
     watch: refused('watch', 'its lists of changes are withheld. Use get()'),
   }
   // All else is the map's own, whose members are bound to it.
@@ -105,7 +146,11 @@ export function confidential(map: KeyhushMap, options: ConfidentialOptions): Key
 /** What is read of a value. */
 type Read<T> = (value: Found & Uint8Array, call: string) => T
 
+type Open = (evaluated: Uint8Array, sealed: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>
+
 class Lookups {
+  /** by salt and input; until the app has the value */
+  readonly #bought = new Map<string, Promise<Purchase>>()
   readonly #map: KeyhushMap
   readonly #evaluators: Evaluators
   readonly #options: ConfidentialOptions
@@ -134,19 +179,64 @@ class Lookups {
     if (count > MOST_KEYS) {
       throw new UsageError(`${call}: expected at most ${MOST_KEYS} keys, got ${count}; make several calls`)
     }
-    await this.#map.getMany([]) // throws for a map that is closed
-    if (this.#map.condemned) throw new CondemnedError(this.#map.condemned.server)
+    await this.#assertOpen()
     if (count === 0) return []
     signal?.throwIfAborted()
-    const found = await this.#inTime(over => this.#lookUp(wanted, count, over), signal, timeoutMs)
+    const open: Open = this.#options.unlock ? () => new Uint8Array() : valueIn
+    const found = await this.#inTime(over => this.#lookUp(wanted, count, over, open), signal, timeoutMs)
     return found.map(value => value && read(value, call))
+  }
+
+  async #assertOpen(): Promise<void> {
+    await this.#map.getMany([]) // throws for a map that is closed
+    if (this.#map.condemned) throw new CondemnedError(this.#map.condemned.server)
+  }
+
+  async unlock(key: Key, how: CallOptions = {}): Promise<Found> {
+    checkOptions('unlock', how)
+    checkNames('unlock', how, ['signal', 'timeoutMs'])
+    return await toApp(this.#unlocked(key, how), how.signal)
+  }
+
+  async #unlocked(key: Key, how: CallOptions): Promise<Found> {
+    const { normalize, timeoutMs: defaultMs = TIMEOUT_MS } = this.#options
+    const { signal, timeoutMs = defaultMs } = how
+    const [[wanted]] = callApp(() => wantedOf('unlock', [key], how, normalize))
+    await this.#assertOpen()
+    signal?.throwIfAborted()
+    const bought = async (over: AbortSignal) => {
+      const [sealed] = await this.#lookUp([wanted!], 1, over, (_, sealed) => sealed)
+      return sealed && (await this.#buy(wanted!, sealed, over))
+    }
+    return await this.#inTime(bought, signal, timeoutMs)
+  }
+
+  async #buy(key: Uint8Array, sealed: Uint8Array, over: AbortSignal): Promise<Found> {
+    const input = unlockingOf(key, sealed)
+    if (!input) throw notSealed()
+    over.throwIfAborted() // nobody waits for it
+    const id = toHex(input)
+    const purchase = this.#bought.get(id) ?? purchaseOf(this.#evaluators, input, this.#options.unlock!.authorize)
+    this.#bought.set(id, purchase)
+    try {
+      const value = await unlock(this.#evaluators, await purchase, evaluated => unlocked(evaluated, sealed))
+      if (!over.aborted) this.#bought.delete(id)
+      return new Uint8Array(value)
+    } catch (error) {
+      // It was not sent, or refused for good.
+      const isOpen =
+        error instanceof NetworkError || error instanceof RateLimitedError || error instanceof TamperedError
+      const isReply = error instanceof ProtocolError && error.refusal === undefined
+      if (!isOpen && !isReply) this.#bought.delete(id)
+      throw error
+    }
   }
 
   /**
    * Evaluation and lookup are one operation. Once the first request has left, it runs to its end, so that nobody can tell. `over`: the
    * call has ended, and nothing begins any more.
    */
-  async #lookUp(keys: readonly Uint8Array[], count: number, over: AbortSignal): Promise<Found[]> {
+  async #lookUp(keys: readonly Uint8Array[], count: number, over: AbortSignal, open: Open): Promise<Found[]> {
     const evaluators = this.#evaluators
     const padding = Array.from({ length: count - keys.length }, () => evaluators.random(32))
     this.#assertDatabase()
@@ -154,7 +244,7 @@ class Lookups {
     try {
       const found = await this.#fetched(outputs.slice(0, keys.length).map(listKeyOf), count)
       this.#assertDatabase()
-      return found.map((sealed, i) => sealed && valueIn(outputs[i]!, sealed))
+      return found.map((sealed, i) => sealed && open(outputs[i]!, sealed))
     } finally {
       for (const output of outputs) output.fill(0)
     }
@@ -210,13 +300,17 @@ class Lookups {
 function valueIn(output: Uint8Array, sealed: Uint8Array): Uint8Array<ArrayBuffer> {
   const value = opened(output, sealed)
   if (value) return value
+  throw notSealed()
+}
+
+function notSealed(): TamperedError {
   const what = 'expected a value that the owner has sealed for this key, got another'
-  throw new TamperedError(undefined, `${what}; tell the owner that the publisher has signed it`)
+  return new TamperedError(undefined, `${what}; tell the owner that the publisher has signed it`)
 }
 
 /** Throws UsageError. */
 function evaluatorsOf(options: ConfidentialOptions): Evaluators {
-  const { evaluationKey, evaluators, atLeast, authorize, fetch, development } = options
+  const { evaluationKey, evaluators, atLeast, authorize, unlock, fetch, development } = options
   if (typeof evaluationKey !== 'string' || !/^[0-9a-f]{64}$/.test(evaluationKey)) {
     throw new UsageError(
       'evaluationKey: expected 64 lower-case hexadecimal digits, got another value; pass what `keyhush-confidential keygen` printed',
@@ -232,5 +326,6 @@ function evaluatorsOf(options: ConfidentialOptions): Evaluators {
   if (!Number.isInteger(enough) || enough < 1 || enough > servers.length) {
     throw new UsageError(`atLeast: ${expected(`a whole number from 1 to ${servers.length}`, atLeast)}`)
   }
-  return { servers, atLeast: enough, key, databaseId: databaseIdOf(bytes), authorize, random: platformRandom, deal: 0 }
+  const databaseId = databaseIdOf(evaluationKey, unlock !== undefined)
+  return { servers, atLeast: enough, key, databaseId, authorize, random: platformRandom, deal: 0, used: 0 }
 }

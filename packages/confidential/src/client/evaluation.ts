@@ -66,18 +66,46 @@ export class Evaluation {
    * `products`: of different numbers.
    */
   finish(key: Element, products: readonly Product[]): Uint8Array[] | undefined {
-    const { scale, weights } = combinationOf(products.map(({ number }) => number))
-    const combined = Array.from({ length: this.#inputs.length + 1 }, (_, i) =>
-      products.reduce((sum, { points }, j) => sum.add(times(points[i]!, weights[j]!)), Point.ZERO),
-    )
+    const { scale, combined } = combinedOf(products, this.#inputs.length + 1)
     const check = combined.pop()!
     const expected = this.#checked(combined).add(key.multiply(Fn.mul(this.#checkBlind, BigInt(scale))))
     if (!check.equals(expected)) return undefined
-    return combined.map((element, i) => {
-      const blind = Fn.toBytes(Fn.mul(this.#blinds[i]!, BigInt(scale)))
-      return ristretto255_oprf.oprf.finalize(this.#inputs[i]!, blind, element.toBytes())
-    })
+    return combined.map((element, i) => unblinded(this.#inputs[i]!, this.#blinds[i]!, scale, element))
   }
+}
+
+/** An evaluation of one input without a check element, which would be a second purchase. The tag of what it opens is the check. */
+export class Unlocking {
+  readonly #input: Uint8Array
+  readonly #blind: bigint
+  readonly elements: Uint8Array
+
+  constructor(input: Uint8Array, entropy: Uint8Array) {
+    const secret = hedged(entropy, input, WIDE_BYTES)
+    this.#input = input
+    this.#blind = Fn.create(bytesToNumberLE(secret))
+    secret.fill(0)
+    this.elements = ristretto255_hasher.hashToCurve(input, { DST }).multiply(this.#blind).toBytes()
+  }
+
+  /** The output, if the evaluators have multiplied by shares of one secret. `products`: of different numbers. */
+  finish(products: readonly Product[]): Uint8Array {
+    const { scale, combined } = combinedOf(products, 1)
+    return unblinded(this.#input, this.#blind, scale, combined[0]!)
+  }
+}
+
+/** D·k times each of the elements. */
+function combinedOf(products: readonly Product[], elements: number) {
+  const { scale, weights } = combinationOf(products.map(({ number }) => number))
+  const combined = Array.from({ length: elements }, (_, i) =>
+    products.reduce((sum, { points }, j) => sum.add(times(points[i]!, weights[j]!)), Point.ZERO),
+  )
+  return { scale, combined }
+}
+
+function unblinded(input: Uint8Array, blind: bigint, scale: number, element: Element): Uint8Array {
+  return ristretto255_oprf.oprf.finalize(input, Fn.toBytes(Fn.mul(blind, BigInt(scale))), element.toBytes())
 }
 
 /** Reads elements, 32 bytes each. Undefined: one is not canonical, or the identity. */

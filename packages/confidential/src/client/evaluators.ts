@@ -14,13 +14,16 @@ import {
 import { equalBytes, WireError } from '@keyhush/protocol'
 import {
   decodeReply,
-  EVALUATE_PATH,
+  ELEMENT_BYTES,
+  EVALUATE,
   type EvaluateReply,
   encodeRequest,
   MOST_TOKEN_BYTES,
+  type Route,
   replyBytes,
+  UNLOCK,
 } from '../wire/messages.js'
-import { type Element, ENTROPY_BYTES, Evaluation, elementsOf, type Product } from './evaluation.js'
+import { type Element, ENTROPY_BYTES, Evaluation, elementsOf, type Product, Unlocking } from './evaluation.js'
 
 /** Most sets of replies that are checked together: a liar must not make the device work for long. */
 const MOST_SETS = 20
@@ -36,8 +39,10 @@ export interface Evaluators {
   readonly databaseId: Uint8Array
   readonly authorize: Authorize | undefined
   readonly random: (bytes: number) => Uint8Array
-  /** whose shares sufficed last; 0: the newest's */
+  /** which deal is asked for first, since its shares sufficed; 0: the newest */
   deal: number
+  /** whose shares sufficed last */
+  used: number
 }
 
 /** While shares are replaced, some have new ones already. All have the old ones until all have the new. */
@@ -77,27 +82,80 @@ async function asked(
   deal: number,
   begin: () => void,
 ): Promise<Uint8Array[] | Next> {
-  const { servers, databaseId, random } = evaluators
-  const evaluation = new Evaluation(inputs, random(ENTROPY_BYTES))
+  const evaluation = new Evaluation(inputs, evaluators.random(ENTROPY_BYTES))
   const { elements } = evaluation
-  const count = inputs.length + 1
-  const tokens = await tokensOf(evaluators, count)
-  const bodies = tokens.map(token => encodeRequest({ databaseId, deal, elements, token }))
+  const sent = await sentOf(evaluators, EVALUATE, { deal, elements }, evaluators.authorize)
   begin()
-  const under = new Replies(evaluators, evaluation, deal)
+  const finish = (products: readonly Product[]) => evaluation.finish(evaluators.key, products)
+  return await posted(evaluators, EVALUATE, sent, new Replies(evaluators, EVALUATE, deal, finish))
+}
+
+/** One purchase. It may be sent again: the same bytes with the same token are answered, and not paid twice. */
+export interface Purchase {
+  readonly unlocking: Unlocking
+  readonly sent: Sent
+}
+
+interface Sent {
+  readonly deal: number
+  readonly elements: Uint8Array
+  /** for each evaluator */
+  readonly bodies: readonly Uint8Array[]
+}
+
+/** `input`: salt and input. Gets the tokens. Throws what `authorize` throws. */
+export async function purchaseOf(evaluators: Evaluators, input: Uint8Array, authorize: Authorize): Promise<Purchase> {
+  const unlocking = new Unlocking(input, evaluators.random(ENTROPY_BYTES))
+  const { elements } = unlocking
+  return { unlocking, sent: await sentOf(evaluators, UNLOCK, { deal: evaluators.used, elements }, authorize) }
+}
+
+/** What `open` makes of the evaluation; undefined is not accepted. Throws as `evaluate`. */
+export async function unlock(
+  evaluators: Evaluators,
+  { unlocking, sent }: Purchase,
+  open: (evaluated: Uint8Array) => Uint8Array | undefined,
+): Promise<Uint8Array> {
+  const finish = (products: readonly Product[]) => {
+    const evaluated = unlocking.finish(products)
+    const value = open(evaluated)
+    evaluated.fill(0)
+    return value && [value]
+  }
+  const found = await posted(evaluators, UNLOCK, sent, new Replies(evaluators, UNLOCK, sent.deal, finish))
+  return (found as Uint8Array[])[0]!
+}
+
+async function sentOf(
+  { servers, databaseId }: Evaluators,
+  route: Route,
+  { deal, elements }: Omit<Sent, 'bodies'>,
+  authorize: Authorize | undefined,
+): Promise<Sent> {
+  const tokens = await tokensOf(servers, authorize, elements.length / ELEMENT_BYTES)
+  const bodies = tokens.map(token => encodeRequest({ databaseId, deal, elements, token }, route))
+  return { deal, elements, bodies }
+}
+
+async function posted(
+  { servers }: Evaluators,
+  route: Route,
+  { bodies, elements }: Sent,
+  under: Replies,
+): Promise<Uint8Array[] | Next> {
   return await new Promise((resolve, reject) => {
     let [left, isFound] = [servers.length, false]
     servers.forEach(async ({ name, post }, i) => {
       try {
-        const bytes = await post(EVALUATE_PATH, bodies[i]!, replyBytes(count))
-        const outputs = isFound ? undefined : under.add(name, read(name, bytes))
+        const reply = await post(route.path, bodies[i]!, replyBytes(elements.length / ELEMENT_BYTES))
+        const outputs = isFound ? undefined : under.add(name, read(name, reply, route))
         if (outputs) {
           isFound = true
           resolve(outputs)
         }
       } catch (error) {
         if (!(error instanceof ServerError)) return reject(error)
-        under.failures.push(explained(error))
+        under.failures.push(explained(error, route))
       }
       left -= 1
       if (left === 0) under.end(resolve, reject)
@@ -106,12 +164,12 @@ async function asked(
 }
 
 /** Says what a refusal means at an evaluator. */
-function explained(error: ServerError): ServerError {
+function explained(error: ServerError, { path }: Route): ServerError {
   const { server, refusal } = error
   if (!(error instanceof ProtocolError) || server === undefined) return error
   const what = {
     unauthorized: 'expected a token that this evaluator accepts, got none, a wrong one or a spent one; see `authorize`',
-    not_found: `expected an evaluator, got nothing at ${EVALUATE_PATH}; check evaluators. Its operator sends that path to \`keyhush-confidential serve\``,
+    not_found: `expected an evaluator, got nothing at ${path}; check evaluators. Its operator sends that path to \`keyhush-confidential serve\``,
     bad_request:
       'expected an evaluator that takes this request, got a refusal: it does not know its proxy, or has another version; tell its operator',
     wrong_database:
@@ -121,9 +179,22 @@ function explained(error: ServerError): ServerError {
 }
 
 /** All before any request leaves: that one is missing must not show by a request that another evaluator has had. */
-async function tokensOf({ servers, authorize }: Evaluators, elements: number): Promise<Uint8Array[]> {
+async function tokensOf(
+  servers: readonly ServerBeside[],
+  authorize: Authorize | undefined,
+  elements: number,
+): Promise<Uint8Array[]> {
   if (!authorize) return servers.map(() => new Uint8Array())
-  const tokens = await Promise.all(servers.map(async ({ name }) => await callApp(() => authorize(name, elements))))
+  const tokenOf = async ({ name }: ServerBeside) => {
+    try {
+      return await authorize(name, elements)
+    } catch (error) {
+      return callApp(() => {
+        throw error
+      })
+    }
+  }
+  const tokens = await Promise.all(servers.map(tokenOf))
   const isToken = (token: unknown) => Object.prototype.toString.call(token) === '[object Uint8Array]'
   const lengths = new Set(tokens.map(token => (isToken(token) ? token.length : -1)))
   if (lengths.size === 1 && !lengths.has(-1) && tokens[0]!.length <= MOST_TOKEN_BYTES) return tokens
@@ -133,9 +204,9 @@ async function tokensOf({ servers, authorize }: Evaluators, elements: number): P
 }
 
 /** The codec's errors name the evaluator. */
-function read(server: string, bytes: Uint8Array): EvaluateReply {
+function read(server: string, bytes: Uint8Array, route: Route): EvaluateReply {
   try {
-    return decodeReply(bytes)
+    return decodeReply(bytes, route)
   } catch (error) {
     if (!(error instanceof WireError)) throw error
     if (error.code !== 'version') throw new ProtocolError(server, `${error.message}; tell its operator`)
@@ -146,16 +217,24 @@ function read(server: string, bytes: Uint8Array): EvaluateReply {
 /** What has come so far. */
 class Replies {
   readonly #evaluators: Evaluators
-  readonly #evaluation: Evaluation
+  readonly #route: Route
   readonly #deal: number
+  readonly #finish: (products: readonly Product[]) => Uint8Array[] | undefined
   readonly #good: Reply[] = []
   readonly failures: ServerError[] = []
   #sets = 0
 
-  constructor(evaluators: Evaluators, evaluation: Evaluation, deal: number) {
+  /** `finish`: the outputs of enough products; undefined: they are wrong. */
+  constructor(
+    evaluators: Evaluators,
+    route: Route,
+    deal: number,
+    finish: (products: readonly Product[]) => Uint8Array[] | undefined,
+  ) {
     this.#evaluators = evaluators
-    this.#evaluation = evaluation
+    this.#route = route
     this.#deal = deal
+    this.#finish = finish
   }
 
   /** Checks each set of enough replies that has this one. Throws ProtocolError for a reply that fits no request. */
@@ -171,8 +250,10 @@ class Replies {
     this.#good.push(reply)
     for (const others of setsOf(alike, this.#evaluators.atLeast - 1)) {
       if (++this.#sets > MOST_SETS) return undefined
-      const outputs = this.#evaluation.finish(this.#evaluators.key, [...others, reply])
-      if (outputs) return outputs
+      const outputs = this.#finish([...others, reply])
+      if (!outputs) continue
+      this.#evaluators.used = deal
+      return outputs
     }
     return undefined
   }
@@ -181,14 +262,19 @@ class Replies {
   end(resolve: (found: Next) => void, reject: (error: Error) => void): void {
     const { atLeast, deal } = this.#evaluators
     const isGone = (error: ServerError) => error instanceof VersionError
-    if (this.#sets > 0) {
+    if (this.#sets > 0 && this.#route === UNLOCK) {
+      const what = 'expected an evaluation that opens the value, got another: evaluators or the value are wrong'
+      reject(
+        new TamperedError(undefined, `${what}; tell the seller. Asking again within ten minutes is not paid again`),
+      )
+    } else if (this.#sets > 0) {
       const what = 'expected elements that were multiplied by enough shares of the evaluation key, got others'
       const next =
         'warn your user. Asking again is safe. If it has never worked: name all evaluators, and check atLeast'
       reject(new TamperedError(undefined, `${what} from at least one evaluator; ${next}`))
     } else if (this.#deal === 0 && this.#good.length >= atLeast) {
       resolve({ next: Math.min(...this.#good.map(({ deal }) => deal)) })
-    } else if (this.#deal !== 0 && this.#deal === deal && this.failures.some(isGone)) {
+    } else if (this.#route === EVALUATE && this.#deal !== 0 && this.#deal === deal && this.failures.some(isGone)) {
       this.#evaluators.deal = 0 // it was remembered, and is gone
       resolve({ next: 0 })
     } else {

@@ -19,9 +19,10 @@ import {
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import type { FastifyInstance } from 'fastify'
 import { confidential } from '../client/confidential.js'
+import { databaseNameOf } from '../wire/derive.js'
 import { dev } from './dev.js'
 import { type Authorized, createEvaluator } from './evaluator.js'
-import { type Choices, createOwnerKey, readShare, recoverOwnerKey, reshare } from './files.js'
+import { type Choices, createOwnerKey, readOwnerKey, readShare, recoverOwnerKey, reshare } from './files.js'
 import { Meter } from './meter.js'
 import { lineBefore, transform } from './transform.js'
 
@@ -50,9 +51,11 @@ program
   .addOption(counted('--value-bytes <n>', 'longest value of the list, in bytes').makeOptionMandatory())
   .addOption(counted('--evaluators <n>', 'how many evaluators there are').default(2))
   .addOption(counted('--at-least <n>', 'how many of them suffice (default: all)'))
+  .option('--priced', 'anybody who may evaluate learns which keys are in the list, and pays for each value')
   .requiredOption('--out <file>', 'the key file to make; shares are written beside it')
-  .action(async ({ out, valueBytes, evaluators, atLeast = evaluators }: Choices & { readonly out: string }) => {
-    say(await createOwnerKey(out, { valueBytes, evaluators, atLeast }))
+  .action(async ({ out, evaluators, atLeast = evaluators, ...choices }: Choices & { readonly out: string }) => {
+    await createOwnerKey(out, { ...choices, evaluators, atLeast })
+    await say(out)
   })
 
 interface TransformArguments {
@@ -113,7 +116,8 @@ program
   .addOption(counted('--at-least <n>', 'how many of them suffice (default: as before)'))
   .requiredOption('--out <file>', 'the key file to make; shares are written beside it')
   .action(async (shares: string[], { out, ...choices }: Partial<Choices> & { out: string }) => {
-    say(await recoverOwnerKey(out, shares, choices))
+    await recoverOwnerKey(out, shares, choices)
+    await say(out)
   })
 
 interface ServeArguments {
@@ -127,6 +131,7 @@ interface ServeArguments {
   readonly trustProxy?: string
   readonly allowOrigin?: readonly string[]
   readonly authorize?: string
+  readonly authorizeUnlock?: string
   readonly metrics?: { readonly host: string; readonly port: number }
   readonly drainSeconds: number
   readonly logLevel: string
@@ -146,6 +151,7 @@ program
     '--authorize <module>',
     'module whose default export says who may evaluate: (token, elements) => name or undefined',
   )
+  .option('--authorize-unlock <module>', 'the same for a priced list: who has paid for one value')
   .addOption(counted('--port <n>', 'port; 0: a free one').default(8090))
   .option('--host <address>', 'address to listen on', '127.0.0.1')
   .option('--trust-proxy <addresses>', 'proxies whose X-Forwarded-For counts, such as loopback')
@@ -164,10 +170,22 @@ program
     for (const file of options.share) await warnOf(file)
     const shares = await Promise.all(options.share.map(readShare))
     const meter = await Meter.open({ perClientDay, perNetworkDay, totalDay, countIn })
-    const authorize = options.authorize === undefined ? undefined : await authorizedBy(options.authorize)
+    const [authorize, authorizeUnlock] = await Promise.all(
+      [options.authorize, options.authorizeUnlock].map(module =>
+        module === undefined ? module : authorizedBy(module),
+      ),
+    )
     const metrics = options.metrics && new Metrics()
     app = await createEvaluator({
-      ...{ shares, meter, authorize, metrics, trustProxy: options.trustProxy, allowOrigins: options.allowOrigin },
+      ...{
+        shares,
+        meter,
+        authorize,
+        authorizeUnlock,
+        metrics,
+        trustProxy: options.trustProxy,
+        allowOrigins: options.allowOrigin,
+      },
       log: { level: options.logLevel, stream: process.stderr },
     })
     figures = await metrics?.server(app.getDecorator('readiness'))
@@ -213,8 +231,10 @@ program
   .addOption(counted('--value-bytes <n>', 'longest value of the list, in bytes').default(64))
   .action(dev)
 
-function say(evaluationKey: string): void {
-  process.stdout.write(`evaluation key: ${evaluationKey}\ndatabase name:  confidential-${evaluationKey}\n`)
+async function say(file: string): Promise<void> {
+  const { evaluationKey, unlockKey } = await readOwnerKey(file)
+  const name = databaseNameOf(evaluationKey, unlockKey !== undefined)
+  process.stdout.write(`evaluation key: ${evaluationKey}\ndatabase name:  ${name}\n`)
 }
 
 async function warnOf(file: string): Promise<void> {

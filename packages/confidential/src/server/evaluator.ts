@@ -1,7 +1,7 @@
 // An evaluator: `POST /v1/evaluate` (docs/protocol/confidential.md) multiplies elements by a share, within the meter's limits.
 
 import { createHash } from 'node:crypto'
-import { equalBytes, fromHex } from '@keyhush/protocol'
+import { equalBytes } from '@keyhush/protocol'
 import {
   BuildError,
   clientOf,
@@ -21,10 +21,12 @@ import { databaseIdOf } from '../wire/derive.js'
 import {
   decodeRequest,
   ELEMENT_BYTES,
-  EVALUATE_PATH,
+  EVALUATE,
   type EvaluateRequest,
   encodeReply,
   LONGEST_REQUEST_BYTES,
+  type Route,
+  UNLOCK,
 } from '../wire/messages.js'
 import type { Share } from './files.js'
 import type { Meter } from './meter.js'
@@ -40,6 +42,8 @@ const [KEPT_MILLISECONDS, MOST_KEPT] = [600_000, 10_000]
 export type Authorized = (token: Uint8Array, elements: number) => Promise<string | undefined> | string | undefined
 
 export interface EvaluatorOptions {
+  /** For shares of a priced list: says who has paid for one value. It is not counted. Spend the token in it. */
+  readonly authorizeUnlock?: Authorized | undefined
   /** of one key; several: of several deals, while shares are replaced */
   readonly shares: readonly Share[]
   readonly meter: Meter
@@ -67,15 +71,17 @@ export async function createEvaluator(options: EvaluatorOptions): Promise<Fastif
   await app.register((routes, _options, done) => {
     takeBodies(routes, bodies)
     const routeOptions = { bodyLimit: LONGEST_REQUEST_BYTES, onRequest: readiness.hook }
-    routes.post(EVALUATE_PATH, routeOptions, async (request, reply) => {
-      if (trustProxy === undefined) refuseForwarded(request)
-      try {
-        return sendBytes(reply, await evaluator.answer(request.body, request.ip))
-      } catch (error) {
-        if ((error as { code?: string }).code === 'rate_limited') reply.header('retry-after', meter.secondsLeft)
-        throw error
-      }
-    })
+    for (const route of evaluator.isPriced ? [EVALUATE, UNLOCK] : [EVALUATE]) {
+      routes.post(route.path, routeOptions, async (request, reply) => {
+        if (trustProxy === undefined) refuseForwarded(request)
+        try {
+          return sendBytes(reply, await evaluator.answer(route, request.body, request.ip))
+        } catch (error) {
+          if ((error as { code?: string }).code === 'rate_limited') reply.header('retry-after', meter.secondsLeft)
+          throw error
+        }
+      })
+    }
     done()
   })
   await app.ready()
@@ -114,7 +120,14 @@ interface Asked {
   reply?: Promise<Uint8Array> | undefined
 }
 
-type Deals = ReadonlyMap<number, { readonly number: number; readonly secret: Secret }>
+interface Dealt {
+  readonly number: number
+  readonly secret: Secret
+  /** of a priced list */
+  readonly unlockSecret: Secret | undefined
+}
+
+type Deals = ReadonlyMap<number, Dealt>
 
 class Evaluator {
   readonly #databaseId: Uint8Array
@@ -122,79 +135,86 @@ class Evaluator {
   readonly #deals: Deals
   readonly #meter: Meter
   readonly #authorize: Authorized | undefined
+  readonly #authorizeUnlock: Authorized | undefined
+  readonly isPriced: boolean
   /** by the request's hash */
   readonly #asked = new Map<string, Asked>()
   multiplyingMs = 0
 
-  private constructor(databaseId: Uint8Array, deals: Deals, { meter, authorize }: EvaluatorOptions) {
-    this.#databaseId = databaseId
+  private constructor({ evaluationKey }: Share, isPriced: boolean, deals: Deals, options: EvaluatorOptions) {
+    this.#databaseId = databaseIdOf(evaluationKey, isPriced)
+    this.isPriced = isPriced
     this.#deals = deals
-    this.#meter = meter
-    this.#authorize = authorize
+    this.#meter = options.meter
+    this.#authorize = options.authorize
+    this.#authorizeUnlock = options.authorizeUnlock
   }
 
   static async of(options: EvaluatorOptions): Promise<Evaluator> {
     const shares = [...options.shares].sort((a, b) => b.deal - a.deal)
     const { SecretHandle } = await loadSecrets()
     const deals = new Map(
-      shares.map(({ deal, number, secret }) => [deal, { number, secret: new SecretHandle(secret) }]),
+      shares.map(({ deal, number, secret, unlockSecret }) => [
+        deal,
+        {
+          ...{ number, secret: new SecretHandle(secret) },
+          unlockSecret: unlockSecret && new SecretHandle(unlockSecret),
+        },
+      ]),
     )
     const [newest] = shares
     if (!newest || deals.size < shares.length || shares.some(each => each.evaluationKey !== newest.evaluationKey)) {
       throw new BuildError('--share: expected shares of one key, each of another deal, got others')
     }
-    return new Evaluator(databaseIdOf(fromHex(newest.evaluationKey)), deals, options)
+    const isPriced = newest.unlockSecret !== undefined
+    if (isPriced !== (options.authorizeUnlock !== undefined)) {
+      const what = isPriced ? 'a module, since the share is of a priced list, got none' : 'none, got one'
+      throw new BuildError(`--authorize-unlock: expected ${what}; see docs/operations/confidential.md`)
+    }
+    return new Evaluator(newest, isPriced, deals, options)
   }
 
   /** Throws a Refusal. */
-  async answer(body: unknown, ip: string): Promise<Uint8Array> {
-    const request = decoded(body, decodeRequest)
+  async answer(route: Route, body: unknown, ip: string): Promise<Uint8Array> {
+    const request = decoded(body, bytes => decodeRequest(bytes, route))
     if (!equalBytes(request.databaseId, this.#databaseId)) {
       throw new Refusal('wrong_database', 'expected a request for the list evaluated here, got one for another')
     }
     if (request.deal !== 0 && !this.#deals.has(request.deal)) {
       throw new Refusal('epoch_unknown', 'expected a deal that this evaluator has, got another', undefined, {})
     }
-    if (this.#authorize === undefined) return await this.#multiplied(request, clientOf(ip), networkOf(ip))
+    const authorize = route === UNLOCK ? this.#authorizeUnlock : this.#authorize
+    if (authorize === undefined) return await this.#multiplied(route, request, clientOf(ip), networkOf(ip))
     // The token is spent by now if its reply was lost, or the evaluator had nothing left.
     this.#forget()
     const bytes = createHash('sha256')
       .update(body as Uint8Array)
       .digest('base64')
-    const asked: Asked = this.#asked.get(bytes) ?? { at: performance.now(), name: this.#nameOf(request) }
+    const asked: Asked = this.#asked.get(bytes) ?? { at: performance.now(), name: nameOf(request, authorize) }
     this.#asked.set(bytes, asked)
     asked.name.catch(() => this.#asked.delete(bytes))
-    asked.reply ??= asked.name.then(name => this.#multiplied(request, name, name))
+    asked.reply ??= asked.name.then(name => this.#multiplied(route, request, name, name))
     asked.reply.catch(() => {
       asked.reply = undefined
     })
     return await asked.reply
   }
 
-  /** Under which name the client counts, which is no address. */
-  async #nameOf({ token, elements }: EvaluateRequest): Promise<string> {
-    const name = await this.#authorize!(token, elements.length / ELEMENT_BYTES)
-    // Not only undefined: what finds no account often gives null or false.
-    if (typeof name === 'string' && name !== '') return `authorized ${name}`
-    throw new Refusal('unauthorized', 'expected a token that may evaluate, got none or another')
-  }
-
   async #multiplied(
+    route: Route,
     { databaseId, deal, elements }: EvaluateRequest,
     client: string,
     network: string,
   ): Promise<Uint8Array> {
     const [[newest = 0] = []] = this.#deals
     const share = this.#deals.get(deal || newest)!
-    await this.#meter.take(client, network, elements.length / ELEMENT_BYTES)
+    // What is paid for is not counted.
+    if (route === EVALUATE) await this.#meter.take(client, network, elements.length / ELEMENT_BYTES)
+    const secret = route === UNLOCK ? share.unlockSecret! : share.secret
     const start = performance.now()
     try {
-      return encodeReply({
-        databaseId,
-        number: share.number,
-        deal: deal || newest,
-        elements: share.secret.multiply(elements),
-      })
+      const reply = { databaseId, number: share.number, deal: deal || newest, elements: secret.multiply(elements) }
+      return encodeReply(reply, route)
     } catch (error) {
       if ((error as { code?: string }).code !== 'element') throw error
       throw new Refusal('bad_request', 'expected canonical elements other than the identity, got others')
@@ -210,4 +230,12 @@ class Evaluator {
       this.#asked.delete(bytes)
     }
   }
+}
+
+/** Under which name the client counts, which is no address. */
+async function nameOf({ token, elements }: EvaluateRequest, authorize: Authorized): Promise<string> {
+  const name = await authorize(token, elements.length / ELEMENT_BYTES)
+  // Not only undefined: what finds no account often gives null or false.
+  if (typeof name === 'string' && name !== '') return `authorized ${name}`
+  throw new Refusal('unauthorized', 'expected a token that may evaluate, got none or another')
 }

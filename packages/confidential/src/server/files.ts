@@ -21,11 +21,16 @@ export interface Choices {
   readonly evaluators: number
   /** how many of them suffice */
   readonly atLeast: number
+  /** values are bought one by one; default: false */
+  readonly priced?: boolean | undefined
 }
 
 export interface OwnerKey extends Choices {
   readonly evaluationKey: string
   readonly secret: Uint8Array
+  /** of a priced list: k₂, or a share of it, and its public key */
+  readonly unlockSecret?: Uint8Array | undefined
+  readonly unlockKey?: string | undefined
   /** how often shares were dealt */
   readonly deal: number
 }
@@ -49,8 +54,9 @@ export function checkChoices({ valueBytes, evaluators, atLeast }: Choices): void
 /** Makes a key, writes it to `file`, and shares of it beside it: `share-1` and so on. Returns the evaluation key. Throws BuildError. */
 export async function createOwnerKey(file: string, choices: Choices): Promise<string> {
   checkChoices(choices)
-  const secret = (await loadSecrets()).newSecret(randomBytes(64))
-  return await writeKey(file, { ...choices, secret, deal: 1 })
+  const { newSecret } = await loadSecrets()
+  const unlockSecret = choices.priced ? newSecret(randomBytes(64)) : undefined
+  return await writeKey(file, { ...choices, secret: newSecret(randomBytes(64)), unlockSecret, deal: 1 })
 }
 
 /** Deals shares of the same secret anew. They replace the old ones when all evaluators have them. Returns the files' names. Throws BuildError. */
@@ -83,22 +89,22 @@ export async function recoverOwnerKey(
     )
   }
   const { recover } = await loadSecrets()
-  const secret = recover(
-    Uint8Array.from(read, ({ number }) => number),
-    Buffer.concat(read.map(each => each.secret)),
-  )
+  const numbers = Uint8Array.from(read, ({ number }) => number)
+  const secret = recover(numbers, Buffer.concat(read.map(each => each.secret)))
+  const unlockSecret = first.unlockSecret && recover(numbers, Buffer.concat(read.map(each => each.unlockSecret!)))
   if ((await evaluationKeyOf(secret)) !== first.evaluationKey) {
     throw new BuildError(`expected ${first.atLeast} shares of this evaluation key, got ${read.length}; name more`)
   }
   const { evaluators = first.evaluators, atLeast = Math.min(first.atLeast, evaluators) } = choices
-  const key = { valueBytes: first.valueBytes, evaluators, atLeast, secret, deal: first.deal + 1 }
+  const key = { valueBytes: first.valueBytes, evaluators, atLeast, secret, unlockSecret, deal: first.deal + 1 }
   checkChoices(key)
   return await writeKey(file, key)
 }
 
-async function writeKey(file: string, key: Omit<OwnerKey, 'evaluationKey'>): Promise<string> {
+async function writeKey(file: string, key: Omit<OwnerKey, 'evaluationKey' | 'unlockKey'>): Promise<string> {
   const evaluationKey = await evaluationKeyOf(key.secret)
-  const whole = { ...key, evaluationKey }
+  const unlockKey = key.unlockSecret && (await evaluationKeyOf(key.unlockSecret))
+  const whole = { ...key, evaluationKey, unlockKey }
   await writeAll(new Map([...(await sharesOf(file, whole)), [file, textOf(whole)]]))
   return evaluationKey
 }
@@ -110,13 +116,21 @@ async function evaluationKeyOf(secret: Uint8Array): Promise<string> {
 
 /** The files of a new deal, and their texts. */
 async function sharesOf(file: string, key: OwnerKey): Promise<Map<string, string>> {
-  const { secret, evaluators, atLeast, deal } = key
-  const shares = (await loadSecrets()).deal(secret, evaluators, randomBytes(64 * (atLeast - 1)))
+  const { secret, unlockSecret, evaluators, atLeast, deal } = key
+  const { deal: dealt } = await loadSecrets()
+  const sharesOf = (whole: Uint8Array) => dealt(whole, evaluators, randomBytes(64 * (atLeast - 1)))
+  const [shares, unlockShares] = [sharesOf(secret), unlockSecret && sharesOf(unlockSecret)]
   const suffix = deal === 1 ? '' : `-deal-${deal}`
   return new Map(
     Array.from({ length: evaluators }, (_, i) => [
       join(dirname(file), `share-${i + 1}${suffix}`),
-      lines(SHARE, { number: i + 1, ...fieldsToWrite({ ...key, secret: shares.subarray(32 * i, 32 * i + 32) }) }),
+      lines(SHARE, {
+        number: i + 1,
+        ...fieldsToWrite({
+          ...{ ...key, secret: shares.subarray(32 * i, 32 * i + 32) },
+          unlockSecret: unlockShares?.subarray(32 * i, 32 * i + 32),
+        }),
+      }),
     ]),
   )
 }
@@ -125,7 +139,12 @@ async function sharesOf(file: string, key: OwnerKey): Promise<Map<string, string
 export async function readOwnerKey(file: string): Promise<OwnerKey> {
   const key = keyIn(await fieldsOf(file, OWNER, 'an owner key, as `keyhush-confidential keygen` makes one'))
   checkChoices(key)
-  if ((await evaluationKeyOf(key.secret).catch(() => undefined)) !== key.evaluationKey) {
+  const isOf = async (secret: Uint8Array, publicKey: string | undefined) =>
+    (await evaluationKeyOf(secret).catch(() => undefined)) === publicKey
+  if (
+    !(await isOf(key.secret, key.evaluationKey)) ||
+    (key.unlockSecret && !(await isOf(key.unlockSecret, key.unlockKey)))
+  ) {
     throw new BuildError('expected a secret and its evaluation key, got a damaged file; restore your backup', file)
   }
   return key
@@ -137,14 +156,16 @@ export async function readShare(file: string): Promise<Share> {
   return { ...keyIn(read), number: read.number('number') }
 }
 
-const keyIn = ({ hex, number }: Fields): OwnerKey => ({
+const keyIn = ({ hex, number, has }: Fields): OwnerKey => ({
+  ...(has('unlock-secret') && { unlockSecret: fromHex(hex('unlock-secret')), unlockKey: hex('unlock-key') }),
   ...{ evaluationKey: hex('evaluation'), secret: fromHex(hex('secret')), deal: number('deal') },
   ...{ valueBytes: number('value-bytes'), evaluators: number('evaluators'), atLeast: number('at-least') },
 })
 
-const fieldsToWrite = ({ evaluationKey, secret, valueBytes, evaluators, atLeast, deal }: OwnerKey) => ({
-  ...{ evaluation: evaluationKey, 'value-bytes': valueBytes, evaluators, 'at-least': atLeast, deal },
-  secret: toHex(secret),
+const fieldsToWrite = (key: OwnerKey) => ({
+  ...{ evaluation: key.evaluationKey, 'value-bytes': key.valueBytes, evaluators: key.evaluators },
+  ...{ 'at-least': key.atLeast, deal: key.deal, secret: toHex(key.secret) },
+  ...(key.unlockSecret && { 'unlock-secret': toHex(key.unlockSecret), 'unlock-key': key.unlockKey! }),
 })
 
 const textOf = (key: OwnerKey): string => lines(OWNER, fieldsToWrite(key))
@@ -188,6 +209,7 @@ async function fieldsOf(file: string, header: string, expected: string) {
     throw new BuildError(`expected ${expected}, got another file, or a damaged one`, file)
   }
   return {
+    has: (name: string) => first === header && fields.has(name),
     hex: (name: string) => field(name, /^[0-9a-f]{64}$/),
     number: (name: string) => Number(field(name, /^\d{1,9}$/)),
   }

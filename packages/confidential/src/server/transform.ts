@@ -108,9 +108,10 @@ async function entriesOf(
   options: Omit<TransformOptions, 'to'>,
 ): Promise<Omit<Transformed, 'entries'> & { entries: Entry[] }> {
   const { from, since, allowDeletes = 0, valueEncoding = 'utf8', onProgress } = options
-  const { secret: bytes, valueBytes } = await readOwnerKey(options.key)
+  const { secret: bytes, unlockSecret, valueBytes } = await readOwnerKey(options.key)
   const { SecretHandle } = await loadSecrets()
-  const sealing = new Sealing(new SecretHandle(bytes), valueBytes, from)
+  const unlocking = unlockSecret && new SecretHandle(unlockSecret)
+  const sealing = new Sealing(new SecretHandle(bytes), unlocking, valueBytes, from)
   const entries: Entry[] = []
   const add = (entry: Entry) => {
     if (entries.push(entry) % 1000 === 0) onProgress?.(entries.length)
@@ -172,11 +173,14 @@ const textOf = (key: Uint8Array): string => Buffer.from(key.buffer, key.byteOffs
 /** Makes entries of the list with an owner's key. */
 class Sealing {
   readonly #secret: Secret
+  /** of a priced list */
+  readonly #unlocking: Secret | undefined
   readonly #valueBytes: number
   readonly #file: string
 
-  constructor(secret: Secret, valueBytes: number, file: string) {
+  constructor(secret: Secret, unlocking: Secret | undefined, valueBytes: number, file: string) {
     this.#secret = secret
+    this.#unlocking = unlocking
     this.#valueBytes = valueBytes
     this.#file = file
   }
@@ -192,12 +196,13 @@ class Sealing {
     }
     if (key.length === 0 || key.length > MAX_KEY_BYTES) refuse(`key of 1 to ${MAX_KEY_BYTES}`, key.length)
     if (value && value.length > this.#valueBytes) refuse(`value of at most ${this.#valueBytes}`, value.length)
-    const entry = Buffer.from(
-      this.#secret.entry(key, value, randomFillSync(new Uint8Array(FRESH_BYTES)), this.#valueBytes),
-    )
+    const fresh = randomFillSync(new Uint8Array(FRESH_BYTES))
+    const sealed = this.#unlocking ? undefined : value
+    const entry = Buffer.from(this.#secret.entry(key, sealed, fresh, this.#valueBytes))
+    const priced = value && this.#unlocking?.priced(key, value, fresh, this.#valueBytes)
     return {
       key: entry.toString('latin1', 0, KEY_CHARACTERS),
-      value: entry.toString('base64', KEY_CHARACTERS),
+      value: priced ? Buffer.from(priced).toString('base64') : entry.toString('base64', KEY_CHARACTERS),
     }
   }
 

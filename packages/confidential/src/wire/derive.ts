@@ -22,12 +22,13 @@ export const listKeyOf = (evaluated: Uint8Array): Uint8Array =>
   new TextEncoder().encode(`~${toHex(derived('key', evaluated))}`)
 
 /** The name that the database id is derived from: it names the evaluation key, so that no list under another key passes for this one. */
-export const databaseNameOf = (evaluationKey: Uint8Array): string => `${CONFIDENTIAL_NAME}${toHex(evaluationKey)}`
+export const databaseNameOf = (evaluationKey: string, isPriced: boolean): string =>
+  `${CONFIDENTIAL_NAME}${isPriced ? 'priced-' : ''}${evaluationKey}`
 
 /** The database id: 16 bytes. */
-export function databaseIdOf(evaluationKey: Uint8Array): Uint8Array {
+export function databaseIdOf(evaluationKey: string, isPriced: boolean): Uint8Array {
   const context = new TextEncoder().encode('keyhush 2026-11 database id v1')
-  const hash = blake3(new TextEncoder().encode(databaseNameOf(evaluationKey)), { context })
+  const hash = blake3(new TextEncoder().encode(databaseNameOf(evaluationKey, isPriced)), { context })
   return confidentialId(hash.subarray(0, FINGERPRINT_BYTES))
 }
 
@@ -55,6 +56,30 @@ export function opened(evaluated: Uint8Array, sealed: Uint8Array): Uint8Array<Ar
     const length = text[FRESH_BYTES]! | (text[FRESH_BYTES + 1]! << 8)
     const start = FRESH_BYTES + LENGTH_BYTES
     return isRight && start + length <= text.length ? new Uint8Array(text.subarray(start, start + length)) : undefined
+  } finally {
+    key.fill(0)
+  }
+}
+
+const TAG_BYTES = 16
+
+/** What is evaluated to unlock a priced value of a key: salt and input, so that a purchase opens one version. Undefined: it is too short. */
+export function unlockingOf(key: Uint8Array, sealed: Uint8Array): Uint8Array | undefined {
+  if (sealed.length < SALT_BYTES + LENGTH_BYTES + TAG_BYTES) return undefined
+  return concatBytes(sealed.subarray(0, SALT_BYTES), inputOf(key))
+}
+
+/** The value in a priced one. Undefined: this is not its evaluation, as the tag shows. */
+export function unlocked(evaluated: Uint8Array, sealed: Uint8Array): Uint8Array<ArrayBuffer> | undefined {
+  const key = derived('priced', evaluated)
+  try {
+    const [salt, text] = [sealed.subarray(0, SALT_BYTES), sealed.slice(SALT_BYTES, -TAG_BYTES)]
+    const mask = blake3(salt, { key, dkLen: text.length })
+    for (let i = 0; i < text.length; i++) text[i]! ^= mask[i]!
+    const tag = blake3(concatBytes(new TextEncoder().encode('tag'), text), { key }).subarray(0, TAG_BYTES)
+    const end = LENGTH_BYTES + (text[0]! | (text[1]! << 8))
+    const isRight = equalBytes(tag, sealed.subarray(-TAG_BYTES)) && end <= text.length
+    return isRight ? new Uint8Array(text.subarray(LENGTH_BYTES, end)) : undefined
   } finally {
     key.fill(0)
   }

@@ -3,18 +3,28 @@
 
 import { DATABASE_ID_BYTES, isZero, WireError } from '@keyhush/protocol'
 
-/** The route that evaluates. */
-export const EVALUATE_PATH = '/v1/evaluate'
-
 export const ELEMENT_BYTES = 32
 
-/** Most keys of one request. The check element comes on top. */
+/** Most keys of one request. */
 export const MOST_KEYS = 64
 
 export const MOST_TOKEN_BYTES = 1024
 
 /** Most evaluators of a database, and the largest number of a share. */
 export const MOST_EVALUATORS = 8
+
+/** A route of evaluators, and how many elements it multiplies at once. */
+export interface Route {
+  readonly path: string
+  readonly least: number
+  readonly most: number
+}
+
+/** The check element comes on top of the keys. */
+export const EVALUATE: Route = { path: '/v1/evaluate', least: 2, most: MOST_KEYS + 1 }
+
+/** A check element would be a second purchase. */
+export const UNLOCK: Route = { path: '/v1/unlock', least: 1, most: 1 }
 
 const HEADER_BYTES = 32
 const FORMAT = 1
@@ -28,7 +38,7 @@ export interface EvaluateRequest {
   readonly databaseId: Uint8Array
   /** which deal's shares are to be used; 0: the newest */
   readonly deal: number
-  /** 2 to 65 elements, 32 bytes each, one after the other. The codec does not check that they are elements. */
+  /** as many elements as the route takes, 32 bytes each, one after the other. The codec does not check that they are elements. */
   readonly elements: Uint8Array
   /** at most 1024 bytes */
   readonly token: Uint8Array
@@ -44,8 +54,11 @@ export interface EvaluateReply {
 }
 
 /** Throws WireError for what no request can have. */
-export function encodeRequest({ databaseId, deal, elements, token }: EvaluateRequest): Uint8Array<ArrayBuffer> {
-  const { bytes, view } = message(REQUEST.magic, elements, token.length)
+export function encodeRequest(
+  { databaseId, deal, elements, token }: EvaluateRequest,
+  route = EVALUATE,
+): Uint8Array<ArrayBuffer> {
+  const { bytes, view } = message(REQUEST.magic, route, elements, token.length)
   check(token.length <= MOST_TOKEN_BYTES, `token: expected at most ${MOST_TOKEN_BYTES} bytes, got ${token.length}`)
   bytes.set(databaseId, REQUEST.databaseId)
   view.setUint16(REQUEST.tokenBytes, token.length, true)
@@ -55,8 +68,8 @@ export function encodeRequest({ databaseId, deal, elements, token }: EvaluateReq
 }
 
 /** Throws WireError for bytes that `encodeRequest` would not have written. */
-export function decodeRequest(bytes: Uint8Array): EvaluateRequest {
-  const { view, elementsEnd } = opened(REQUEST.magic, bytes, REQUEST.zeros)
+export function decodeRequest(bytes: Uint8Array, route = EVALUATE): EvaluateRequest {
+  const { view, elementsEnd } = opened(REQUEST.magic, route, bytes, REQUEST.zeros)
   const tokenBytes = view.getUint16(REQUEST.tokenBytes, true)
   check(tokenBytes <= MOST_TOKEN_BYTES, `token: expected at most ${MOST_TOKEN_BYTES} bytes, got ${tokenBytes}`)
   checkLength(bytes, elementsEnd + tokenBytes)
@@ -69,8 +82,11 @@ export function decodeRequest(bytes: Uint8Array): EvaluateRequest {
 }
 
 /** Throws WireError for what no reply can have. */
-export function encodeReply({ databaseId, number, deal, elements }: EvaluateReply): Uint8Array<ArrayBuffer> {
-  const { bytes, view } = message(REPLY.magic, elements)
+export function encodeReply(
+  { databaseId, number, deal, elements }: EvaluateReply,
+  route = EVALUATE,
+): Uint8Array<ArrayBuffer> {
+  const { bytes, view } = message(REPLY.magic, route, elements)
   bytes[REPLY.number] = number
   view.setUint32(REPLY.deal, deal, true)
   bytes.set(databaseId, REPLY.databaseId)
@@ -78,8 +94,8 @@ export function encodeReply({ databaseId, number, deal, elements }: EvaluateRepl
 }
 
 /** Throws WireError for bytes that `encodeReply` would not have written. */
-export function decodeReply(bytes: Uint8Array): EvaluateReply {
-  const { view, elementsEnd } = opened(REPLY.magic, bytes, REPLY.zeros)
+export function decodeReply(bytes: Uint8Array, route = EVALUATE): EvaluateReply {
+  const { view, elementsEnd } = opened(REPLY.magic, route, bytes, REPLY.zeros)
   checkLength(bytes, elementsEnd)
   const [number, deal] = [bytes[REPLY.number]!, view.getUint32(REPLY.deal, true)]
   check(number >= 1 && number <= MOST_EVALUATORS, `share number: expected 1 to ${MOST_EVALUATORS}, got ${number}`)
@@ -97,9 +113,9 @@ export function replyBytes(elements: number): number {
   return HEADER_BYTES + elements * ELEMENT_BYTES
 }
 
-function message(magic: string, elements: Uint8Array, more = 0) {
+function message(magic: string, route: Route, elements: Uint8Array, more = 0) {
   const count = elements.length / ELEMENT_BYTES
-  checkCount(count)
+  checkCount(count, route)
   const bytes = new Uint8Array(HEADER_BYTES + elements.length + more)
   const view = new DataView(bytes.buffer)
   bytes.set(new TextEncoder().encode(magic))
@@ -109,7 +125,7 @@ function message(magic: string, elements: Uint8Array, more = 0) {
   return { bytes, view }
 }
 
-function opened(magic: string, bytes: Uint8Array, [from, to]: readonly [number, number]) {
+function opened(magic: string, route: Route, bytes: Uint8Array, [from, to]: readonly [number, number]) {
   check(bytes.length >= HEADER_BYTES, `message: expected at least ${HEADER_BYTES} bytes, got ${bytes.length}`)
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const begins = String.fromCharCode(...bytes.subarray(0, 4))
@@ -117,14 +133,14 @@ function opened(magic: string, bytes: Uint8Array, [from, to]: readonly [number, 
   const format = view.getUint16(4, true)
   if (format !== FORMAT) throw new WireError('version', `format: expected ${FORMAT}, got ${format}`)
   const count = view.getUint16(6, true)
-  checkCount(count)
+  checkCount(count, route)
   check(isZero(bytes, from, to), 'unused bytes: expected zeros, got others')
   return { view, elementsEnd: HEADER_BYTES + count * ELEMENT_BYTES }
 }
 
-function checkCount(count: number): void {
-  const isRight = Number.isInteger(count) && count >= 2 && count <= MOST_KEYS + 1
-  check(isRight, `count: expected 2 to ${MOST_KEYS + 1} elements, got ${count}`)
+function checkCount(count: number, { least, most }: Route): void {
+  const isRight = Number.isInteger(count) && count >= least && count <= most
+  check(isRight, `count: expected ${least} to ${most} elements, got ${count}`)
 }
 
 function checkLength(bytes: Uint8Array, expected: number): void {

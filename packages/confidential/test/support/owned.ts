@@ -26,6 +26,7 @@ import {
   UpdatableDatabase,
 } from '@keyhush/server'
 import type { FastifyInstance } from 'fastify'
+import { databaseNameOf } from '../../src/wire/derive.js'
 
 export type Operation =
   | { readonly op: 'add' | 'edit'; readonly key: string; readonly value: string }
@@ -39,21 +40,31 @@ export interface OwnedOptions {
   readonly valueBytes?: number
   readonly limits?: Limits
   readonly authorize?: Authorized
+  /** for a priced list */
+  readonly authorizeUnlock?: Authorized
   /** of the owner's key; missing: a key of its own */
   readonly name?: string
 }
 
 export async function own(entries: Readonly<Record<string, string>>, options: OwnedOptions = {}) {
-  const { evaluators: count = 2, atLeast = count, valueBytes = 32, limits = PLENTY, authorize } = options
+  const {
+    evaluators: count = 2,
+    atLeast = count,
+    valueBytes = 32,
+    limits = PLENTY,
+    authorize,
+    authorizeUnlock,
+  } = options
+  const priced = authorizeUnlock !== undefined
   const folder = await mkdtemp(join(tmpdir(), 'keyhush-confidential-test-'))
   const at = (name: string) => join(folder, name)
   const key = at('owner.key')
-  const evaluationKey = await createOwnerKey(key, { valueBytes, evaluators: count, atLeast })
+  const evaluationKey = await createOwnerKey(key, { valueBytes, evaluators: count, atLeast, priced })
   const list = Object.entries(entries).map(([key, value]) => `${JSON.stringify({ key, value })}\n`)
   await writeFile(at('list.jsonl'), list.join(''))
   await transform({ from: at('list.jsonl'), to: at('blind.csv'), key })
 
-  const name = options.name ?? `confidential-${evaluationKey}`
+  const name = options.name ?? databaseNameOf(evaluationKey, priced)
   const built = await buildDataset({
     data: at('blind.csv'),
     out: at('dataset'),
@@ -92,7 +103,7 @@ export async function own(entries: Readonly<Record<string, string>>, options: Ow
     const countIn = more.countIn ?? at(`count-${apps.length}`)
     const meter = await Meter.open({ ...(more.limits ?? limits), countIn })
     const shares = await Promise.all(files.map(file => readShare(at(file))))
-    return await listen(await createEvaluator({ shares, meter, authorize }))
+    return await listen(await createEvaluator({ shares, meter, authorize, authorizeUnlock }))
   }
   const evaluators: string[] = []
   for (let i = 1; i <= count; i++) evaluators.push(await evaluate([`share-${i}`]))

@@ -17,6 +17,28 @@ export interface ConfidentialVectors {
     }[]
     readonly refused: readonly { readonly because: string; readonly evaluated: string; readonly sealed: string }[]
   }
+  readonly priced: {
+    readonly secret: string
+    readonly databaseId: string
+    readonly valueBytes: number
+    readonly entries: readonly {
+      readonly key: string
+      readonly value: string
+      readonly fresh: string
+      readonly asked: string
+      readonly evaluated: string
+      readonly sealed: string
+    }[]
+    readonly unlock: {
+      readonly asked: string
+      readonly entropy: string
+      readonly token: string
+      readonly deal: number
+      readonly shares: readonly string[]
+      readonly request: string
+      readonly replies: readonly string[]
+    }
+  }
   readonly evaluations: readonly {
     readonly evaluators: number
     readonly atLeast: number

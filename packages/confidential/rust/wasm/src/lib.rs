@@ -19,6 +19,9 @@ const ELEMENT_BYTES: usize = 32;
 const INPUT: &str = "keyhush 2026-12 confidential input v1";
 const KEY: &str = "keyhush 2026-12 confidential key v1";
 const VALUE: &str = "keyhush 2026-12 confidential value v1";
+const PRICED: &str = "keyhush 2026-12 confidential priced v1";
+const PRICED_SALT: &str = "keyhush 2026-12 confidential priced salt v1";
+const TAG_BYTES: usize = 16;
 const KEY_CHARACTERS: usize = 65;
 const SALT_BYTES: usize = 12;
 const FRESH_BYTES: usize = 8;
@@ -94,16 +97,7 @@ impl SecretHandle {
         entry.extend_from_slice(blake3::Hash::from(blake3::derive_key(KEY, &*evaluated)).to_hex().as_bytes());
         let secret = Zeroizing::new(blake3::derive_key(VALUE, &*evaluated));
         if let Some(value) = value.map(Zeroizing::new) {
-            let Ok(length) = u16::try_from(value.len()) else {
-                return Err(thrown("length", "expected a shorter value"));
-            };
-            if value.len() > value_bytes || fresh.len() != FRESH_BYTES {
-                return Err(thrown("length", "expected a shorter value, and 8 fresh bytes"));
-            }
-            let mut text = Zeroizing::new(vec![0; FRESH_BYTES + 2 + value_bytes]);
-            text[..FRESH_BYTES].copy_from_slice(fresh);
-            text[FRESH_BYTES..][..2].copy_from_slice(&length.to_le_bytes());
-            text[FRESH_BYTES + 2..][..value.len()].copy_from_slice(&value);
+            let text = padded(&value, fresh, value_bytes)?;
             let hash = blake3::Hasher::new_keyed(&secret).update(b"salt").update(&text).finalize();
             let salt = &hash.as_bytes()[..SALT_BYTES];
             let mut mask = Zeroizing::new(vec![0; text.len()]);
@@ -113,6 +107,41 @@ impl SecretHandle {
         }
         Ok(entry)
     }
+
+    /// A priced value: its salt, sealed under this secret's evaluation of salt and input, and a tag. Parameters and errors as of `entry`.
+    pub fn priced(&self, key: &[u8], value: Vec<u8>, fresh: &[u8], value_bytes: usize) -> Outcome<Vec<u8>> {
+        let value = Zeroizing::new(value);
+        let text = padded(&value, fresh, value_bytes)?;
+        let input = blake3::derive_key(INPUT, key);
+        let mut hasher = blake3::Hasher::new_derive_key(PRICED_SALT);
+        let hash = hasher.update(self.scalar.as_bytes()).update(&input).update(&text).finalize();
+        let salt = &hash.as_bytes()[..SALT_BYTES];
+        let asked = [salt, &input].concat();
+        let output = self.secret.evaluate(&asked).map_err(|_| thrown("element", "expected another key"))?;
+        let evaluated = Zeroizing::new(<[u8; 64]>::from(output));
+        let secret = Zeroizing::new(blake3::derive_key(PRICED, &*evaluated));
+        let text = &text[FRESH_BYTES..];
+        let mut mask = Zeroizing::new(vec![0; text.len()]);
+        blake3::Hasher::new_keyed(&secret).update(salt).finalize_xof().fill(&mut mask);
+        let tag = blake3::Hasher::new_keyed(&secret).update(b"tag").update(text).finalize();
+        let sealed = text.iter().zip(mask.iter()).map(|(text, mask)| text ^ mask);
+        Ok(salt.iter().copied().chain(sealed).chain(tag.as_bytes()[..TAG_BYTES].iter().copied()).collect())
+    }
+}
+
+/// Fresh bytes, the value's length, and the value as long as the longest.
+fn padded(value: &[u8], fresh: &[u8], value_bytes: usize) -> Outcome<Zeroizing<Vec<u8>>> {
+    let Ok(length) = u16::try_from(value.len()) else {
+        return Err(thrown("length", "expected a shorter value"));
+    };
+    if value.len() > value_bytes || fresh.len() != FRESH_BYTES {
+        return Err(thrown("length", "expected a shorter value, and 8 fresh bytes"));
+    }
+    let mut text = Zeroizing::new(vec![0; FRESH_BYTES + 2 + value_bytes]);
+    text[..FRESH_BYTES].copy_from_slice(fresh);
+    text[FRESH_BYTES..][..2].copy_from_slice(&length.to_le_bytes());
+    text[FRESH_BYTES + 2..][..value.len()].copy_from_slice(value);
+    Ok(text)
 }
 
 /// A random secret, from 64 random bytes.
