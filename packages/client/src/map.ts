@@ -220,7 +220,7 @@ export class OpenedMap {
    */
   excludes(key: Key): boolean {
     this.#assertOpen()
-    const excluded = this.#session.excludes?.(keyBytes(key, this.#normalize))
+    const excluded = this.#session.excludes?.(keyBytes(key, this.normalize))
     if (excluded !== undefined) return excluded
     throw new UsageError("excludes: expected mode 'filter', got another; call get()")
   }

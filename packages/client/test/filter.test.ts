@@ -1,6 +1,6 @@
 // Mode `filter`: what it excludes, what it follows, what it asks servers, and what it keeps.
 
-import { type Manifest, toHex } from '@keyhush/protocol'
+import { confidentialId, type Manifest, toHex } from '@keyhush/protocol'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
@@ -166,6 +166,15 @@ test('servers tell of new epochs, and it follows as soon as one has them', async
   expectRight(map, directory)
   await pass(harness, 100_000)
   expect(map.filter!.state).toBe('ready')
+})
+
+test('plain keys are not absent from a confidential list: they are refused, and sealed ones are not', async () => {
+  const { map, harness } = await filtered(marked(true, { databaseId: confidentialId(new Uint8Array(16)) }))
+  for (const key of [OTHERS[0]!, '00'.repeat(32)]) {
+    expect(() => map.excludes(key)).toThrow(/expected a database with plain keys/)
+    await expect(harness.drive(map.get(key))).rejects.toMatchObject({ code: 'usage' })
+  }
+  expect([0, 1, 2].some(i => map.excludes('~'.padEnd(65, `${i}`)))).toBe(true)
 })
 
 describe('it is behind', () => {

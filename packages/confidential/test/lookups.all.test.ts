@@ -134,6 +134,7 @@ describe('with two evaluators', () => {
   test('what has no meaning here is refused with its reason', async () => {
     await expect(map.at(0)).rejects.toMatchObject({ code: 'usage', message: /its records are sealed/ })
     await expect(map.watch('key 1', () => {})).rejects.toMatchObject({ code: 'usage' })
+    expect(() => map.excludes('key 1')).toThrow(/use has\(\)/)
   })
 
   test('changes are followed: edits, adds and deletes', async () => {

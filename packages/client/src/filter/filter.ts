@@ -9,6 +9,7 @@ import { ClosedError, KeyhushError, ProtocolError, ServerError, UnsupportedError
 import type { FilterState, StorageKind } from '../base/events.js'
 import { Turns } from '../base/mutex.js'
 import { ProgressMeter } from '../base/progress.js'
+import { assertKeys } from '../lookup/question.js'
 import { inCore } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import { downloadBlob } from '../scheme/download.js'
@@ -110,6 +111,7 @@ export class Filter implements Reader {
     const fingerprint = inCore(core, () => core.fingerprint(key))
     const isReady = this.state === 'ready'
     if (!isReady) this.#tell()
+    if (isReady) assertKeys(this.#held!.at.manifest, [key])
     return isReady && this.#held!.excludes(fingerprint)
   }
 

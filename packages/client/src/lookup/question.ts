@@ -51,6 +51,12 @@ export type Value = Uint8Array<ArrayBuffer>
 /** A value; or undefined, if the key is proved absent, or the record at the index is empty. */
 export type Found = Value | undefined
 
+/** Throws UsageError. All plain keys would look absent in a confidential database: `confidential()` seals them. */
+export function assertKeys({ keyed, databaseId }: Manifest, keys: readonly Uint8Array[]): void {
+  if (keyed && keys.every(key => mayHave(databaseId, key))) return
+  throw new UsageError('key: expected a database with plain keys, got another; use at(index), or confidential(map)')
+}
+
 /** The values of keys, in order. Up to `padTo` queries are made, the rest at random indices. */
 export function valuesOf(
   keys: readonly Uint8Array[],
@@ -58,9 +64,7 @@ export function valuesOf(
   random: Environment['random'],
 ): Question<readonly Found[]> {
   const check = (manifest: Manifest, most = manifest.maxQueries) => {
-    // All plain keys would look absent in a confidential database: `confidential()` seals them.
-    if (!manifest.keyed || !keys.every(key => mayHave(manifest.databaseId, key)))
-      throw new UsageError('key: expected a database with plain keys, got another; use at(index), or confidential(map)')
+    assertKeys(manifest, keys)
     if (padTo > most)
       throw new UsageError(`keys: expected at most ${most} keys at once, got ${padTo}; make several calls`)
   }

@@ -135,6 +135,9 @@ export function confidential(map: KeyhushMap, options: ConfidentialOptions): Key
     },
     hasMany: async (keys: Iterable<Key>, how?: ManyOptions) =>
       (await many('hasMany', bytes)(keys, how)).map(value => value !== undefined),
+    excludes: () => {
+      throw new UsageError('excludes: expected a call that a confidential database has; use has()')
+    },
     at: refused('at', 'its records are sealed. Use get()'),
     ...(options.unlock && { unlock: (key: Key, how?: CallOptions) => lookups.unlock(key, how) }),
     watch: refused('watch', 'its lists of changes are withheld. Use get()'),
