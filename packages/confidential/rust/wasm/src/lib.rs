@@ -108,7 +108,10 @@ impl SecretHandle {
         Ok(entry)
     }
 
-    /// A priced value: its salt, sealed under this secret's evaluation of salt and input, and a tag. Parameters and errors as of `entry`.
+    /// A priced value: its salt, sealed under this secret's evaluation of salt and input, and a tag. Parameters as of `entry`.
+    ///
+    /// # Errors
+    /// As of `entry`.
     pub fn priced(&self, key: &[u8], value: Vec<u8>, fresh: &[u8], value_bytes: usize) -> Outcome<Vec<u8>> {
         let value = Zeroizing::new(value);
         let text = padded(&value, fresh, value_bytes)?;
