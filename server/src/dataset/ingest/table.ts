@@ -84,7 +84,12 @@ export class Table implements Records {
   readonly #kept = { keys: new Growing(Uint8Array), ends: new Growing(Uint32Array) }
 
   /** `longestValue` in bytes; default: what a layout can hold. A confidential `databaseId` takes no plain keys. */
-  constructor(core: Core, longestValue = MAX_VALUE_BYTES, keepsKeys = false, databaseId: Uint8Array = new Uint8Array()) {
+  constructor(
+    core: Core,
+    longestValue = MAX_VALUE_BYTES,
+    keepsKeys = false,
+    databaseId: Uint8Array = new Uint8Array(),
+  ) {
     this.#hashing = new Hashing(core, prints => this.#fingerprints.append(prints))
     this.#longestValue = longestValue
     this.#keepsKeys = keepsKeys
