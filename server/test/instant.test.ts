@@ -7,6 +7,7 @@ import { getPriority } from 'node:os'
 import {
   decodeInstantAnswer,
   encodeInstantQuery,
+  encodePartQuery,
   HEADER_BYTES,
   INSTANT_PATH,
   type InstantOf,
@@ -127,6 +128,42 @@ async function submitting(options: InstantOptions) {
   }
   return { updatable, computations, lookups, submit }
 }
+
+describe('a shard of a sharded database', () => {
+  test('answers parts of vectors for the groups that each names, whichever come together', async () => {
+    const { manifest } = await fixed()
+    const app = await running({ datasets: [{ dataset: await fixed() }], instant: { waiting: 500 } })
+    const layout = layoutOf(manifest, 'records')
+    onTestFinished(() => layout.free())
+    const { partitionRecords } = manifest
+    const asked = [0, 1, 2, 0, 2, 1].map(async (groupLog, i) => {
+      const index = (i * 37) % RECORDS
+      const [bytes, answerBytes] = core.instantPartSizes(layout, 3, groupLog) as unknown as [number, number]
+      const [q, m] = [Math.floor(index / partitionRecords), index % partitionRecords]
+      const group = q * Math.ceil(partitionRecords / 2 ** groupLog) + (m >> groupLog)
+      const part = new Uint8Array(bytes)
+      part[group >> 3] = 1 << (group & 7)
+      const reply = await post(app, Buffer.from(encodePartQuery(manifest, 'records', 1, part, 3, groupLog)))
+      const answer = decodeInstantAnswer(manifest, 'records', 1, answerBytes, reply.rawPayload, 3)
+      const at = (m % 2 ** groupLog) * RECORD_BYTES
+      expect(hex(answer.subarray(at, at + RECORD_BYTES))).toBe(hex(recordOf(index)))
+    })
+    await Promise.all(asked)
+  })
+
+  test('refuses groups that no partition has, and parts of another length', async () => {
+    const { manifest } = await fixed()
+    const app = await running({ datasets: [{ dataset: await fixed() }] })
+    for (const [groupLog, bytes] of [
+      [16, 1],
+      [0, 1],
+    ] as const) {
+      const body = encodePartQuery(manifest, 'records', 1, new Uint8Array(bytes), 3, groupLog)
+      const reply = await post(app, Buffer.from(body))
+      expect([reply.statusCode, parseErrorReply(reply.body).code]).toEqual([400, 'bad_request'])
+    }
+  })
+})
 
 describe('an instant lookup', () => {
   test.each([1, 3, 8, 20])('finds every record of a database that does not change, %i at a time', async count => {

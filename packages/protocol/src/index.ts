@@ -63,6 +63,7 @@ export {
   decodeInstantQuery,
   encodeInstantAnswer,
   encodeInstantQuery,
+  encodePartQuery,
   hasInstant,
   INSTANT_PATH,
   type InstantOf,

@@ -23,14 +23,18 @@ import {
 } from './message.js'
 import { isCommitted } from './proofs.js'
 
+const MAX_GROUP_LOG = 16
+
 /** The route that answers them. */
 export const INSTANT_PATH = '/v1/instant'
 
-/** Number of servers and form of the queries, in a request of suite 7 or 8. */
+/** Number of servers and form of the queries, in a request of suite 7 or 8; of a part of vectors, their a as well. */
 const SHARING_BYTES = 2
+const PART_BYTES = 3
+const PART_FORM = 2
 
 /** No request is longer. With two servers, no request has more than 64 queries of 440 bytes. */
-export const MAX_INSTANT_BYTES = HEADER_BYTES + SHARING_BYTES + 2 ** 20
+export const MAX_INSTANT_BYTES = HEADER_BYTES + PART_BYTES + 2 ** 20
 
 /** What a lookup is of: the records, or in a keyed database the blocks of the directory. */
 export type InstantOf = 'records' | 'directory'
@@ -47,6 +51,8 @@ export interface Sharing {
   readonly servers: number
   /** whether these queries are vectors, and not seeds; with two servers they are keys: false */
   readonly vectors: boolean
+  /** of a shard's part of vectors: the a of all shards together; missing: this is no shard's part */
+  readonly groupLog?: number | undefined
 }
 
 /** Of a lookup with two servers, whose queries are keys. */
@@ -101,6 +107,24 @@ export function encodeInstantQuery(
   return encodeMessage(QUERY_MAGIC, manifest, suite, count, body)
 }
 
+/** A coordinator's request to a shard: `count` parts of vectors, for groups of 2^groupLog blocks. Throws as `encodeInstantQuery`. */
+export function encodePartQuery(
+  manifest: Manifest,
+  of: InstantOf,
+  count: number,
+  queries: Uint8Array,
+  servers: number,
+  groupLog: number,
+): Uint8Array<ArrayBuffer> {
+  checkInteger('count', count, 1, MAX_QUERIES)
+  checkInteger('servers', servers, 3, MAX_SERVERS)
+  checkInteger('a', groupLog, 0, MAX_GROUP_LOG)
+  const body = new Uint8Array(PART_BYTES + queries.length)
+  body.set([servers, PART_FORM, groupLog])
+  body.set(queries, PART_BYTES)
+  return encodeMessage(QUERY_MAGIC, manifest, suiteFor(of, servers), count, body)
+}
+
 /** Reads a request's header, and how its queries are shared. Throws WireError if it is malformed. The server checks the queries. */
 export function decodeInstantQuery(bytes: Uint8Array): InstantQuery {
   const header = decodeHeader('query', QUERY_MAGIC, bytes, Object.values(INSTANT_SUITES).flat())
@@ -108,10 +132,13 @@ export function decodeInstantQuery(bytes: Uint8Array): InstantQuery {
   const of = (INSTANT_SUITES.records as readonly number[]).includes(header.suite) ? 'records' : 'directory'
   const queries = bytes.subarray(HEADER_BYTES)
   if (header.suite === suiteFor(of, 2)) return { ...header, of, ...TWO_SERVERS, queries }
-  const [servers = 0, form = -1] = queries
+  const [servers = 0, form = -1, groupLog = -1] = queries
   checkInteger('servers', servers, 3, MAX_SERVERS)
-  checkInteger('form', form, 0, 1)
-  return { ...header, of, servers, vectors: form === 1, queries: queries.subarray(SHARING_BYTES) }
+  checkInteger('form', form, 0, PART_FORM)
+  const sharing = { servers, vectors: form > 0 }
+  if (form !== PART_FORM) return { ...header, of, ...sharing, queries: queries.subarray(SHARING_BYTES) }
+  checkInteger('a', groupLog, 0, MAX_GROUP_LOG)
+  return { ...header, of, ...sharing, groupLog, queries: queries.subarray(PART_BYTES) }
 }
 
 /** The answers to `count` queries, one after the other. */

@@ -44,7 +44,12 @@ export const DECODERS: Readonly<Record<string, (bytes: Uint8Array) => void>> = {
   },
   'instant query': bytes => {
     const { of, count, queries, ...header } = wire.decodeInstantQuery(bytes)
-    same(wire.encodeInstantQuery({ ...manifests[0]!, ...header }, of, count, queries, header), bytes)
+    const [manifest, { servers, groupLog }] = [{ ...manifests[0]!, ...header }, header]
+    const written =
+      groupLog === undefined
+        ? wire.encodeInstantQuery(manifest, of, count, queries, header)
+        : wire.encodePartQuery(manifest, of, count, queries, servers, groupLog)
+    same(written, bytes)
   },
   'instant answer': bytes => {
     for (const [manifest, servers] of manifests.flatMap(manifest =>
@@ -147,6 +152,7 @@ export const CORPUS: readonly Uint8Array[] = [
   wire.encodeOneServerQuery(manifests[0]!, 'directory', 2, new Uint8Array(8).fill(7)),
   wire.encodeOneServerAnswer(manifests[0]!, 'records', 1, new Uint8Array(8).fill(8)),
   wire.encodeFenceReply('refused'),
+  wire.encodePartQuery(manifests[0]!, 'records', 1, new Uint8Array(8).fill(9), 3, 4),
   ...[
     wire.encodeEvent({ databaseId: new Uint8Array(16).fill(0xab), generation: 1, epoch: 2 }),
     JSON.stringify({ code: 'epoch_unknown', message: 'm', generation: 1, epoch: 2 }),

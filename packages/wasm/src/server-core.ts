@@ -2,7 +2,7 @@
 
 import * as glue from '../generated/core.js'
 import { clientCore, own } from './client-core.js'
-import type { Core, LayoutHandle, WasmModule } from './core.js'
+import type { Core, LayoutHandle, UpperTreeHandle, WasmModule } from './core.js'
 import { Instance } from './instance.js'
 import { oneServerHalf } from './one-server-core.js'
 import { singleHalf } from './single-core.js'
@@ -10,6 +10,17 @@ import { singleHalf } from './single-core.js'
 /** The builds have the same classes. TypeScript distinguishes them by their private parts only. */
 function ours(layout: LayoutHandle): glue.LayoutHandle {
   return own(layout) as unknown as glue.LayoutHandle
+}
+
+/** Its defaults, which the glue does not have. */
+function upperTree(handle: glue.UpperTreeHandle): UpperTreeHandle {
+  return {
+    layout: handle.layout as unknown as LayoutHandle,
+    root: handle.root,
+    siblingBytes: handle.siblingBytes,
+    split: (queries, servers = 2, vectors = false) => handle.split(queries, servers, vectors),
+    free: () => handle.free(),
+  }
 }
 
 /** `kernels`: loads the module of worker threads. */
@@ -35,10 +46,13 @@ export function serverInstance(kernels: () => Promise<WasmModule>): Instance<Cor
     newBringing: (directory, blocks) =>
       new glue.BringingHandle(directory as glue.DirectoryHandle, blocks as glue.DatabaseHandle),
     nextGeneration: (old, ...rest) => new glue.NextGenerationHandle(old as glue.DatabaseHandle, ...rest),
-    newInstantPass: (database, queries, kinds, servers = 2) =>
-      new glue.InstantPassHandle(database as glue.DatabaseHandle, queries, kinds, servers),
-    checkInstantQueries: (layout, queries, servers = 2, vectors = false) =>
-      ours(layout).checkInstantQueries(queries, servers, vectors),
+    newInstantPass: (database, queries, kinds, servers = 2, groupLog) =>
+      new glue.InstantPassHandle(database as glue.DatabaseHandle, queries, kinds, servers, groupLog),
+    checkInstantQueries: (layout, queries, servers = 2, vectors = false, groupLog) =>
+      ours(layout).checkInstantQueries(queries, servers, vectors, groupLog),
+    instantGroupLog: (layout, servers) => ours(layout).instantGroupLog(servers),
+    instantPartSizes: (layout, servers, groupLog) => ours(layout).instantPartSizes(servers, groupLog),
+    newUpperTree: (shard, ...rest) => upperTree(new glue.UpperTreeHandle(ours(shard), ...rest)),
     newOneServer: ({ records, recordBytes }, { databaseId, generation, of }, attempt = 0) =>
       new glue.OneServerHandle(records, recordBytes, databaseId, generation, of === 'directory', attempt),
     newOneServerNorm: database => new glue.OneServerNormHandle(database as glue.OneServerHandle),

@@ -38,7 +38,8 @@ pub struct Stored {
     pub block_records: usize,
 }
 
-/// (N, ℓ, Q, M, g), checked: 1 ≤ N ≤ Q·M, each number within its bounds, and Q·M·ℓ bytes addressable on this machine.
+/// (N, ℓ, Q, M, g), checked: 1 ≤ N ≤ Q·M, each number within its bounds, and Q·M·ℓ bytes addressable on this machine,
+/// unless it is the layout of lookups in a sharded database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     records: usize,
@@ -66,6 +67,32 @@ impl Layout {
         partition_records: u64,
         block_records: u64,
     ) -> Result<Self, Error> {
+        Self::checked(records, record_bytes, partitions, partition_records, block_records, false)
+    }
+
+    /// The layout of lookups: that of a manifest, or all partitions of a sharded database as one, which nobody holds.
+    ///
+    /// # Errors
+    /// As [`Layout::new`].
+    pub fn of_lookups(
+        records: u64,
+        record_bytes: u64,
+        partitions: u64,
+        partition_records: u64,
+        block_records: u64,
+    ) -> Result<Self, Error> {
+        let is_joined = partitions == 1 && partition_records == records && records.is_power_of_two();
+        Self::checked(records, record_bytes, partitions, partition_records, block_records, is_joined)
+    }
+
+    fn checked(
+        records: u64,
+        record_bytes: u64,
+        partitions: u64,
+        partition_records: u64,
+        block_records: u64,
+        is_joined: bool,
+    ) -> Result<Self, Error> {
         let within = |name: &str, value: u64, most: u64| {
             if (1..=most).contains(&value) {
                 Ok(())
@@ -77,6 +104,7 @@ impl Layout {
         within("partitions (Q)", partitions, MAX_PARTITIONS as u64)?;
         within("records a block (g)", block_records, MAX_RECORD_BYTES as u64 / record_bytes)?;
         let most = MAX_PARTITION_RECORDS as u64 * block_records;
+        let most = if is_joined { u32::MAX.into() } else { most };
         within("records a partition (M)", partition_records, most.min(u64::from(u32::MAX)))?;
         within("records (N)", records, (partitions * partition_records).min(u64::from(u32::MAX)))?;
         if !block_records.is_power_of_two() || !partition_records.is_multiple_of(block_records) {
@@ -85,7 +113,7 @@ impl Layout {
             )));
         }
         let bytes = partitions * partition_records * record_bytes;
-        if isize::try_from(bytes).is_err() {
+        if !is_joined && isize::try_from(bytes).is_err() {
             return Err(Error::Layout(format!("a database of {bytes} bytes cannot be addressed on this machine")));
         }
         let stored = Stored {

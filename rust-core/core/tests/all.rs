@@ -14,6 +14,7 @@ mod one_server_vectors;
 mod packed;
 mod privacy;
 mod scheme;
+mod sharded;
 mod single;
 mod single_privacy;
 mod state;

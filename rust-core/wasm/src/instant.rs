@@ -98,11 +98,14 @@ impl InstantQueryHandle {
 }
 
 #[cfg(feature = "server")]
+pub(crate) use server::form;
+
+#[cfg(feature = "server")]
 mod server {
     use keyhush_core::database::flat::At;
     use keyhush_core::error::Error;
     use keyhush_core::instant::pass::{DESCRIPTOR_WORDS, Pass, check, check_vectors};
-    use keyhush_core::instant::vectors::Form;
+    use keyhush_core::instant::vectors::{Form, checked_shape, shape_of};
     use wasm_bindgen::prelude::*;
 
     use crate::server::DatabaseHandle;
@@ -115,17 +118,42 @@ mod server {
         /// # Errors
         /// `length`, `query`, `index`.
         #[wasm_bindgen(js_name = checkInstantQueries)]
-        pub fn check_instant_queries(&self, queries: &[u8], servers: usize, vectors: bool) -> Outcome<()> {
+        pub fn check_instant_queries(
+            &self,
+            queries: &[u8],
+            servers: usize,
+            vectors: bool,
+            group_log: Option<u32>,
+        ) -> Outcome<()> {
             match servers {
                 2 => check(&self.0, queries),
-                _ => check_vectors(&self.0, servers, form(vectors), queries),
+                _ => check_vectors(&self.0, servers, form(vectors, group_log), queries),
             }
             .map_err(thrown)
         }
+
+        /// The a of lookups with 3 to 8 servers.
+        ///
+        /// # Errors
+        /// `index`.
+        #[wasm_bindgen(js_name = instantGroupLog)]
+        pub fn instant_group_log(&self, servers: usize) -> Outcome<u32> {
+            checked_shape(&self.0, servers).map(|shape| shape.group_log).map_err(thrown)
+        }
+
+        /// The bytes of a part of a vector for groups of 2^a blocks, and of an answer to it.
+        ///
+        /// # Errors
+        /// `index`, `query`.
+        #[wasm_bindgen(js_name = instantPartSizes)]
+        pub fn instant_part_sizes(&self, servers: usize, group_log: u32) -> Outcome<Vec<u32>> {
+            let shape = shape_of(&self.0, servers, Form::Part(group_log)).map_err(thrown)?;
+            Ok([shape.vector_bytes(), shape.answer_bytes()].map(|bytes| bytes as u32).to_vec())
+        }
     }
 
-    fn form(vectors: bool) -> Form {
-        if vectors { Form::Vector } else { Form::Seed }
+    pub(crate) fn form(vectors: bool, group_log: Option<u32>) -> Form {
+        group_log.map_or(if vectors { Form::Vector } else { Form::Seed }, Form::Part)
     }
 
     /// Up to sixteen instant queries that are being answered.
@@ -145,7 +173,7 @@ mod server {
     #[wasm_bindgen]
     impl InstantPassHandle {
         /// Begins a pass for queries of lookups with 2 to 8 servers, which lie one after the other. `kinds` has a byte for each: bit 0
-        /// is set for the previous epoch, bit 1 for a vector.
+        /// is set for the previous epoch, bit 1 for a vector. With `group_log` all queries are parts of vectors for such groups.
         ///
         /// # Errors
         /// `length`, `index`, `query`, `phase`, `layout`.
@@ -155,8 +183,10 @@ mod server {
             queries: &[u8],
             kinds: &[u8],
             servers: usize,
+            group_log: Option<u32>,
         ) -> Outcome<InstantPassHandle> {
-            let kind = |bits: &u8| (form(bits & 2 != 0), if bits & 1 == 0 { At::Newest } else { At::Previous });
+            let kind =
+                |bits: &u8| (form(bits & 2 != 0, group_log), if bits & 1 == 0 { At::Newest } else { At::Previous });
             let kinds: Vec<(Form, At)> = kinds.iter().map(kind).collect();
             let pass = Pass::of_joined(&database.0, servers, queries, &kinds).map_err(thrown)?;
             Ok(InstantPassHandle { pass: Some(pass), descriptor: Box::new([0; DESCRIPTOR_WORDS]) })

@@ -62,9 +62,8 @@ interface Taken {
 }
 
 /** Queries that one pass can serve. */
-interface Gathered {
+interface Gathered extends Pick<Sharing, 'servers' | 'groupLog'> {
   readonly database: SharedDatabase
-  readonly servers: number
   readonly taken: Taken[]
 }
 
@@ -127,10 +126,10 @@ export class InstantLookups extends Requests<WaitingLookup> implements Source {
   /** Takes up to sixteen queries that one pass can serve, of networks in their turn. */
   #choose(): Gathered | undefined {
     let database: SharedDatabase | undefined
-    let first: number | undefined
+    let first: Pick<Sharing, 'servers' | 'groupLog'> | undefined
     const taken: Taken[] = []
     for (const entry of this.queue.inTurn()) {
-      const { epochs, of, generation, epoch, queries, count, servers, vectors } = entry.request
+      const { epochs, of, generation, epoch, queries, count, servers, vectors, groupLog } = entry.request
       const found = epochs.find(generation, epoch)
       const shared = found && sharedOf(found, of)
       if (shared === undefined) {
@@ -142,9 +141,10 @@ export class InstantLookups extends Requests<WaitingLookup> implements Source {
         continue
       }
       database ??= shared
-      first ??= servers
+      first ??= { servers, groupLog }
       // With more than two servers, the size of a group may differ between epochs, and a pass has one.
-      const alike = servers === first && (servers === 2 || shared.previous === database.previous)
+      const isOneSize = servers === 2 || shared.previous === database.previous
+      const alike = servers === first.servers && groupLog === first.groupLog && isOneSize
       if (shared.handle !== database.handle || !alike) continue
       const bytes = queries.length / count
       while (entry.taken < count && taken.length < PASS_QUERIES) {
@@ -156,15 +156,15 @@ export class InstantLookups extends Requests<WaitingLookup> implements Source {
       this.queue.served(entry)
       if (taken.length === PASS_QUERIES) break
     }
-    return database === undefined ? undefined : { database, servers: first!, taken }
+    return database === undefined ? undefined : { database, ...first!, taken }
   }
 
-  #begin({ database: { core, handle, readers }, servers, taken }: Gathered): Work {
+  #begin({ database: { core, handle, readers }, servers, groupLog, taken }: Gathered): Work {
     const queries = Buffer.concat(taken.map(({ query }) => query))
     const kinds = Uint8Array.from(taken, ({ kind }) => kind)
     let pass: InstantPassHandle | undefined
     try {
-      pass = core.newInstantPass(handle, queries, kinds, servers)
+      pass = core.newInstantPass(handle, queries, kinds, servers, groupLog)
       const descriptor = pass.descriptor(handle)
       const end = readers.begin()
       this.passes += 1
@@ -236,11 +236,15 @@ export function sharedOf(epoch: Epoch, of: InstantOf): SharedDatabase | undefine
 export function checkQueries(
   core: Core,
   manifest: Manifest,
-  { of, queries, servers, vectors }: Pick<InstantQuery, 'of' | 'queries' | keyof Sharing>,
+  { of, queries, servers, vectors, groupLog }: Pick<InstantQuery, 'of' | 'queries' | keyof Sharing>,
 ): InstantSizes {
   const layout = layoutOf(core, instantLayout(manifest, of))
   try {
-    core.checkInstantQueries(layout, queries, servers, vectors)
+    core.checkInstantQueries(layout, queries, servers, vectors, groupLog)
+    if (groupLog !== undefined) {
+      const [part, answerBytes] = core.instantPartSizes(layout, servers, groupLog) as unknown as [number, number]
+      return { requestBytes: part, answerBytes }
+    }
     const [seed, vector, answerBytes] = layout.instantSizes(servers) as unknown as [number, number, number]
     return { requestBytes: vectors ? vector : seed, answerBytes }
   } finally {

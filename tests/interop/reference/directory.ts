@@ -214,7 +214,7 @@ export function planBlocks(keys: number, slots: number): { blockLog: number; roo
   return plans.find(({ traffic }) => traffic - least <= Math.floor(least / 2))!
 }
 
-function bitAt(level: number, bits: number, fingerprint: Uint8Array, seed: Uint8Array): number {
+export function bitAt(level: number, bits: number, fingerprint: Uint8Array, seed: Uint8Array): number {
   const { low, high } = halves(fingerprint.map((byte, i) => byte ^ seed[i]!))
   const levelSeed = 4n ** BigInt(level) % U64
   const a = rotate32(low) ^ levelSeed ^ 0xa0761d6478bd642fn

@@ -95,13 +95,13 @@ function queryBytes(layout: Layout): number {
 export const instantBytes = (layout: Layout) => queryBytes(layout) + answerBytes(layout)
 
 /** 48 bytes of one block under a 16-byte seed. */
-function stretch(seed: Uint8Array) {
+export function stretch(seed: Uint8Array) {
   const block = chacha20orig(seed, new Uint8Array(8), new Uint8Array(48))
   const children = [block.subarray(0, 16), block.subarray(16, 32)] as const
   return { children, controls: [block[32]! & 1, (block[32]! >> 1) & 1] as const }
 }
 
-const xor = (a: Uint8Array, b: Uint8Array) => a.map((byte, i) => byte ^ b[i]!)
+export const xor = (a: Uint8Array, b: Uint8Array) => a.map((byte, i) => byte ^ b[i]!)
 
 /** Both parties' keys for a group. */
 export function generate(n: number, group: number, seeds: readonly [Uint8Array, Uint8Array]): [Uint8Array, Uint8Array] {

@@ -187,6 +187,23 @@ export interface InstantPassHandle {
   free(): void
 }
 
+/** The tree above the partitions of a sharded database at one epoch, or above its shards' directories. */
+export interface UpperTreeHandle {
+  /** the one that clients see, of a single partition: for sizes, and for `instantGroupLog` */
+  readonly layout: LayoutHandle
+  /** 32 bytes, as the manifest has it */
+  readonly root: Uint8Array
+  /** of the siblings behind each query's sum: 32·log₂ P */
+  readonly siblingBytes: number
+  /**
+   * Splits queries of a request of the whole, which lie one after the other. `servers`: 2 to 8, default 2; `vectors`: whether they are
+   * vectors, and not seeds. Returns S·count queries for the shards, shard 0's first, and behind them count·siblingBytes of upper
+   * siblings. Throws `length`, `query`, `index`.
+   */
+  split(queries: Uint8Array, servers?: number, vectors?: boolean): Uint8Array
+  free(): void
+}
+
 /** Memory for the stack of one worker thread. Free it after the thread has ended. */
 export interface WorkerStackHandle {
   /** the address of its end */
@@ -251,14 +268,36 @@ export interface Core extends SingleCore, OneServerCore {
   /**
    * A pass for up to sixteen queries of lookups with 2 to 8 servers (default 2), which lie one after the other, each of its epoch's
    * length. `kinds` has a byte for each: bit 0 is set for the previous epoch, bit 1 for a vector. With more than two servers the
-   * queries of both epochs need a pass each. Throws `length`, `index`, `query`, `phase`.
+   * queries of both epochs need a pass each. With `groupLog` all queries are parts of vectors, for groups of 2^groupLog blocks. Throws
+   * `length`, `index`, `query`, `phase`.
    */
-  newInstantPass(database: DatabaseHandle, queries: Uint8Array, kinds: Uint8Array, servers?: number): InstantPassHandle
+  newInstantPass(
+    database: DatabaseHandle,
+    queries: Uint8Array,
+    kinds: Uint8Array,
+    servers?: number,
+    groupLog?: number,
+  ): InstantPassHandle
   /**
    * Checks the queries of a request, before they wait for a pass with others. Default: keys of a lookup with two servers. Throws
-   * `length`, `query`, `index`.
+   * `length`, `query`, `index`. With `groupLog` they are parts of vectors.
    */
-  checkInstantQueries(layout: LayoutHandle, queries: Uint8Array, servers?: number, vectors?: boolean): void
+  checkInstantQueries(
+    layout: LayoutHandle,
+    queries: Uint8Array,
+    servers?: number,
+    vectors?: boolean,
+    groupLog?: number,
+  ): void
+  /** The a of lookups with 3 to 8 servers. Throws `index`. */
+  instantGroupLog(layout: LayoutHandle, servers: number): number
+  /** Bytes of a shard's part of a vector, for groups of 2^groupLog blocks, and of an answer to it. Throws `index`, `query`. */
+  instantPartSizes(layout: LayoutHandle, servers: number, groupLog: number): Uint32Array
+  /**
+   * The tree above a sharded database's partitions. `shard`: the layout of each shard, or of its directory's blocks. `commitments`: 32·P
+   * bytes, of all shards' partitions in order; of directories 32·S. Throws `length`, `layout`.
+   */
+  newUpperTree(shard: LayoutHandle, shards: number, commitments: Uint8Array): UpperTreeHandle
   newWorkerStack(): WorkerStackHandle
   /**
    * Begins to prepare a database for instant lookups with one server. The same records, context and attempt always give the same hint.

@@ -91,6 +91,13 @@ impl Merkle {
         widths(layout).sum()
     }
 
+    /// The level above an even number of nodes.
+    pub(crate) fn joined(level: &[Digest]) -> Vec<Digest> {
+        let mut parents = vec![[0; DIGEST_BYTES]; level.len() / 2];
+        nodes(level.as_flattened().as_chunks().0, parents.as_flattened_mut());
+        parents
+    }
+
     /// Whether the partition with this `commitment` has these 2^g records at offsets t·2^g and on. The lowest g ≤ d levels are
     /// hashed from the records, the others with `siblings`, 32 bytes for each level from g on. Records beyond the partition's
     /// end must be zeros. Every byte counts, and the steps are the same whatever the result.

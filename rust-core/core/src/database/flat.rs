@@ -14,7 +14,7 @@ use crate::commitment::packaged::Packaged;
 use crate::commitment::{CELL_BYTES, COMMITMENT_BYTES, Proofs, VectorCommitment};
 use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::error::{Error, expect_below};
-use crate::layout::{Layout, Stored};
+use crate::layout::{Layout, MAX_PARTITION_RECORDS, Stored};
 
 /// An epoch that a server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,6 +153,10 @@ impl<C: VectorCommitment> Database<C> {
     }
 
     fn empty(layout: Layout, openings: bool) -> Result<Self, Error> {
+        let bytes = layout.slots() as u64 * layout.record_bytes() as u64;
+        if layout.partition_records() > MAX_PARTITION_RECORDS || isize::try_from(bytes).is_err() {
+            return Err(Error::Layout("expected the layout of one database, got that of a sharded one".into()));
+        }
         let (record_bytes, auxiliary_bytes) = (layout.database_bytes(), auxiliary_bytes::<C>(&layout, openings)?);
         let (mut records, mut auxiliary) = (reserved(record_bytes)?, reserved(auxiliary_bytes)?);
         records.resize(record_bytes, 0);

@@ -10,13 +10,14 @@
 //! With three servers or more, the shares are seeds and a vector ([`vectors`]); all else is the same.
 //!
 //! Client: [`query`] makes the requests, [`recon`] verifies the answers. Server: [`pass`] answers up to sixteen queries while
-//! it reads the database once.
+//! it reads the database once. [`sharded`] splits queries of several databases that are read as one.
 
 pub mod dpf;
 mod groups;
 pub mod pass;
 pub mod query;
 pub mod recon;
+pub mod sharded;
 pub mod vectors;
 
 use groups::{ANSWER_BYTES_TARGET, MAX_QUERIES, grouped, split};

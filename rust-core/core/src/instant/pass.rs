@@ -73,7 +73,7 @@ impl Pass {
             database,
             true,
             queries.iter().map(|&(form, query, at)| {
-                let shape = vectors::shape(database.layout_at(at)?, servers);
+                let shape = vectors::shape_of(database.layout_at(at)?, servers, form)?;
                 Ok((shape, Query { share: vectors::share(&shape, form, query)?, at, groups: shape.groups() }))
             }),
         )
@@ -116,7 +116,7 @@ impl Pass {
             let layout = database.layout_at(at)?;
             let bytes = match servers {
                 2 => shape(layout).request_bytes(),
-                _ => vectors::query_bytes(&vectors::checked_shape(layout, servers)?, form),
+                _ => vectors::query_bytes(&vectors::shape_of(layout, servers, form)?, form),
             };
             let (query, behind) = rest.split_at(bytes.min(rest.len()));
             split.push((form, query, at));
@@ -256,7 +256,7 @@ pub fn check(layout: &Layout, body: &[u8]) -> Result<(), Error> {
 /// # Errors
 /// As [`check`]; [`Error::Index`] for another number of servers.
 pub fn check_vectors(layout: &Layout, servers: usize, form: Form, body: &[u8]) -> Result<(), Error> {
-    let shape = vectors::checked_shape(layout, servers)?;
+    let shape = vectors::shape_of(layout, servers, form)?;
     vectors::queries(&shape, form, body)?.try_for_each(|query| vectors::expect_query(&shape, form, query))
 }
 

@@ -20,6 +20,8 @@ pub const MIN_SERVERS: usize = 3;
 pub const MAX_SERVERS: usize = 8;
 /// Bytes of a seed.
 pub const SEED_BYTES: usize = ENTROPY_BYTES;
+/// Longer groups are never best, and might not be addressable.
+const LONGEST_LOG: u32 = 15;
 /// Most bytes of a request's queries.
 const REQUEST_BYTES: usize = 1 << 20;
 
@@ -38,6 +40,8 @@ pub enum Form {
     Seed,
     /// the share itself, a bit for each group, low bits first; bits beyond the last group are zero
     Vector,
+    /// a shard's part of a share, as a vector for groups of 2^a blocks: a follows from all shards together
+    Part(u32),
 }
 
 /// The groups for this number of servers: the least a for which requests and answers of all servers together are shortest.
@@ -49,7 +53,7 @@ pub fn shape(layout: &Layout, servers: usize) -> Shape {
         seeds_and_vector as u64 + servers as u64 * shape.answer_bytes() as u64
     };
     let mut best = grouped(layout, 0);
-    for group_log in 1..=layout.depth() {
+    for group_log in 1..=layout.depth().min(LONGEST_LOG) {
         let shape = grouped(layout, group_log);
         if bodies(&shape) < bodies(&best) {
             best = shape;
@@ -66,12 +70,25 @@ pub fn checked_shape(layout: &Layout, servers: usize) -> Result<Shape, Error> {
     expect_servers(servers).map(|()| shape(layout, servers))
 }
 
+/// The groups of a query in a form.
+///
+/// # Errors
+/// [`Error::Index`] unless there are 3 to 8 servers; [`Error::Query`] for a part whose groups are longer than a partition, or than 8 MiB
+/// with their siblings.
+pub fn shape_of(layout: &Layout, servers: usize, form: Form) -> Result<Shape, Error> {
+    let Form::Part(group_log) = form else { return checked_shape(layout, servers) };
+    expect_servers(servers)?;
+    let fits = group_log <= layout.depth() && layout.record_bytes() <= ANSWER_BYTES_TARGET >> group_log;
+    let shape = fits.then(|| grouped(layout, group_log)).filter(|shape| shape.answer_bytes() <= ANSWER_BYTES_TARGET);
+    shape.ok_or(Error::Query("expected groups within a partition, and answers of at most 8 MiB"))
+}
+
 /// Bytes of a query.
 #[must_use]
 pub fn query_bytes(shape: &Shape, form: Form) -> usize {
     match form {
         Form::Seed => SEED_BYTES,
-        Form::Vector => shape.vector_bytes(),
+        Form::Vector | Form::Part(_) => shape.vector_bytes(),
     }
 }
 
@@ -105,7 +122,7 @@ pub fn share(shape: &Shape, form: Form, query: &[u8]) -> Result<Vec<u8>, Error> 
 pub(super) fn expect_query(shape: &Shape, form: Form, query: &[u8]) -> Result<(), Error> {
     expect_length("instant query", query, query_bytes(shape, form))?;
     match form {
-        Form::Vector if query.last().is_some_and(|last| last & !used(shape) != 0) => Err(UNUSED),
+        Form::Vector | Form::Part(_) if query.last().is_some_and(|last| last & !used(shape) != 0) => Err(UNUSED),
         _ => Ok(()),
     }
 }

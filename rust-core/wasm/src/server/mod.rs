@@ -5,6 +5,7 @@ mod directory;
 mod epoch;
 mod generation;
 mod one_server;
+mod sharded;
 
 use keyhush_core::{key, tapir::permutation};
 use wasm_bindgen::prelude::*;

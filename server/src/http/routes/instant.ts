@@ -31,14 +31,14 @@ export function instantRoute(app: Routes, surroundings: Surroundings, lookups: I
     const query = decoded(request.body, decodeInstantQuery)
     const epoch = findEpoch(epochs, query)
     const { answerBytes } = checked(epoch, query)
-    const { of, generation, count, queries, servers, vectors } = query
+    const { of, generation, count, queries, servers, vectors, groupLog } = query
     return await sendWaited(request, reply, {
       made: unsent.reserve(request, reply, HEADER_BYTES + count * answerBytes, { waits: true }),
       queries,
       submit: network =>
         lookups.submit({
           ...{ epochs, of, generation, epoch: query.epoch },
-          ...{ queries, count, servers, vectors, network },
+          ...{ queries, count, servers, vectors, groupLog, network },
         }),
       encode: answers => encodeInstantAnswer(epoch.manifest, of, count, answers, servers),
     })
