@@ -99,7 +99,7 @@ export function valuesOf(
         const { record } = moved[i]!
         const found = record === undefined ? records[i] : openRecord(at, record)
         if (found === undefined) {
-          const message = 'expected an update list, got another; ask their operators'
+          const message = 'expected a well-formed update list, got another; ask their operators'
           throw new ProtocolError('the servers', message)
         }
         return isSameSecret(found.fingerprint!, print) ? found.value.slice() : undefined
