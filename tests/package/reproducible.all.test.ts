@@ -10,7 +10,10 @@ import { readJson } from '../../tools/release/packages.mjs'
 import { temporaryFolder } from '../support/servers.js'
 import { env, root, run, runWith } from './packed.js'
 
-const WORKSPACES = ['packages/protocol', 'packages/wasm', 'packages/client', 'packages/react-native', 'server']
+const WORKSPACES = [
+  ...['packages/protocol', 'packages/wasm', 'packages/client', 'packages/react-native'],
+  ...['packages/confidential', 'server'],
+]
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 beforeAll(async () => {
@@ -70,7 +73,7 @@ async function linkPackages(folder: string): Promise<void> {
   for (const name of await readdir(from)) {
     if (name !== '@keyhush') await symlink(join(from, name), join(to, name))
   }
-  for (const workspace of [...WORKSPACES, 'packages/confidential', 'packages/pointproofs', 'demo', 'tests']) {
+  for (const workspace of [...WORKSPACES, 'packages/pointproofs', 'demo', 'tests']) {
     const { name } = readJson(join(folder, workspace, 'package.json'))
     await symlink(join(folder, workspace), join(to, name))
     const own = join(root, workspace, 'node_modules')
