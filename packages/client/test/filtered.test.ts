@@ -1,6 +1,6 @@
 // Mode `instant` behind a filter: which calls ask, and what servers see of those that do.
 
-import { decodeInstantQuery, HEADER_BYTES, INSTANT_PATH } from '@keyhush/protocol'
+import { confidentialId, decodeInstantQuery, HEADER_BYTES, INSTANT_PATH } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import type { MapEvent } from '../src/index.js'
 import { type Environment, MemoryStore, type OpenWithOptions } from '../src/testing.js'
@@ -258,6 +258,13 @@ test('it opens offline with a stored filter, and answers; a call that must ask b
   expect(lookups(network)).toEqual([])
   Object.assign(directory.network.misbehave, { [A]: undefined, [B]: undefined })
   expect(textOf(await drive(map.get(LISTED)))).toBe('v0..........')
+})
+
+test('plain keys are not absent from a confidential list: they are refused, and nothing is sent', async () => {
+  const directory = new Directory(true, { databaseId: confidentialId(new Uint8Array(16)) }, 12, true)
+  const { map, network, harness } = await filtered(directory, { cover: 1, meanwhile: 'wait' })
+  expect(await harness.failure(map.get(ABSENT))).toMatchObject({ code: 'usage' })
+  expect(lookups(network)).toEqual([])
 })
 
 describe('it does not open', () => {
