@@ -40,7 +40,7 @@ describe.each(OTHERS)('%s', (_, came, reply) => {
       expect(error).toMatchObject({ name: 'NetworkError', code: 'network', retryable: true })
       const contents = { '/v1/info': 'no info', '/v1/manifest': 'no manifest' }[path]
       const what = contents === undefined ? came : came.replace(/^status 200 and .*/, `status 200 and ${contents}`)
-      expect(error.message).toContain(`got ${what} of something else than a Keyhush server`)
+      expect(error.message).toContain(`got ${what} of no Keyhush server`)
       const asked = network.seen.map(seen => new URL(seen.url)).map(({ pathname, search }) => pathname + search)
       const [, said] = /expected a reply at (\S+), got/.exec(error.message) ?? []
       expect([said?.startsWith(path), asked.some(each => each.endsWith(said!))]).toEqual([true, true])
@@ -52,7 +52,7 @@ describe.each(OTHERS)('%s', (_, came, reply) => {
     network.misbehave[B] = on('/v1/answer', reply)
     const error = await harness.failure(map.at(3))
     expect(error).toMatchObject({ code: 'network', retryable: true, server: B })
-    expect(error.message).toContain(`got ${came} of something else`)
+    expect(error.message).toContain(`got ${came} of no Keyhush server`)
     const sent = network.queries().filter(({ server }) => server === B)
     expect([sent.length, new Set(sent.map(({ body }) => Buffer.from(body).toString('hex'))).size]).toEqual([3, 1])
     network.both(undefined)

@@ -21,7 +21,7 @@ export function keyBytes(key: Key, normalize?: Normalize): Uint8Array {
 }
 
 function encodeText(text: string): Uint8Array {
-  if (typeof text !== 'string') throw new UsageError('normalize: expected text back, got another value; return the key')
+  if (typeof text !== 'string') throw new UsageError('normalize: expected text, got another value; return the key')
   // UTF-8 has no form for one; encoders write U+FFFD, and different keys would become one.
   if (LONE_SURROGATE.test(text))
     throw new UsageError('key: expected well-formed text, got a lone surrogate; pass bytes, or text.toWellFormed()')

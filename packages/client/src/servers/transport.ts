@@ -401,7 +401,7 @@ export function elsewhere(
   came: string,
   facts: ConstructorParameters<typeof NetworkError>[2] = { begun: true },
 ): NetworkError {
-  const message = `expected a reply at ${path}, got ${came} of something else than a Keyhush server; call again later, or check the URL`
+  const message = `expected a reply at ${path}, got ${came} of no Keyhush server; call again later, or check the URL`
   return new NetworkError(server, message, facts)
 }
 
