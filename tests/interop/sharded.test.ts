@@ -1,11 +1,14 @@
-// Sharded databases: the WebAssembly core and a second implementation from docs/protocol/sharded.md make the same of the same bytes. What coordinators add up is together what servers would answer that had all partitions as one.
+// Sharded databases: the WebAssembly core, the core without, and a second implementation from docs/protocol/sharded.md make the same
+// of the same bytes. What coordinators add up is together what servers would answer that had all partitions as one.
 
+import { encodeManifest } from '@keyhush/protocol'
 import type { DatabaseHandle } from '@keyhush/wasm'
 import { concatBytes } from '@noble/hashes/utils.js'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { shardedLater } from '../../packages/protocol/test/manifests.js'
 import { commitDatabase, layoutHandle } from '../support/wasm.js'
-import { always, bytes, wasm } from './both.js'
+import { always, both, bytes, wasm } from './both.js'
 import * as reference from './reference/instant.js'
 import { type Layout, split } from './reference/layout.js'
 import * as sharded from './reference/sharded.js'
@@ -41,18 +44,18 @@ describe.each(DATABASES)('%i shards of %o', (shards, layout) => {
   test('have the same root', () => {
     expect(tree.root).toEqual(root)
     expect(tree.siblingBytes).toBe(32 * Math.log2(partitions))
-    expect(tree.layout.instantSizes(2)[2]).toBe(reference.answerBytes(whole))
+    const sizes = both(core => layoutHandle(core, whole).instantSizes(2))
+    expect(tree.layout.instantSizes(2)).toEqual(sizes)
   })
 
   test('get the same keys and parts, and answer together as servers with all', () => {
     for (const servers of [2, 3]) {
       const index = (servers * 1234) % whole.records
       const entropy = stream(`entropy ${servers}`, 32)
-      const made = wasm.newInstantQuery(tree.layout, Uint32Array.of(index), entropy, servers)
-      const query = Array.from(
-        { length: servers },
-        (_, server) => [made.request(server), made.isVector(server)] as const,
-      )
+      const query = both(core => {
+        const made = core.newInstantQuery(layoutHandle(core, whole), Uint32Array.of(index), entropy, servers)
+        return Array.from({ length: servers }, (_, server) => [made.request(server), made.isVector(server)] as const)
+      }) as (readonly [Uint8Array, boolean])[]
       const groups = servers === 2 ? reference.groupsOf(whole) : reference.groupsAmong(whole, servers)
       const groupLog = servers === 2 ? undefined : wasm.instantGroupLog(tree.layout, servers)
       expect(groupLog ?? groups.a).toBe(groups.a)
@@ -86,13 +89,17 @@ describe.each(DATABASES)('%i shards of %o', (shards, layout) => {
       const answers = sums.map(({ sum }) => sum)
       const record = split(records, layout.recordBytes)[index]
       expect(reference.recon(whole, [root], index, answers, groups)).toEqual(record)
-      expect(made.recon(root, concatBytes(...answers))).toEqual(record)
+      const found = both(core => {
+        const made = core.newInstantQuery(layoutHandle(core, whole), Uint32Array.of(index), entropy, servers)
+        return made.recon(root, concatBytes(...answers))
+      })
+      expect(found).toEqual(record)
     }
   })
 
-  test('are verified up to the root: every changed bit is refused', () => {
+  test('are verified up to the root: every changed bit is refused by both cores', () => {
     const entropy = stream('lies', 32)
-    const query = wasm.newInstantQuery(tree.layout, Uint32Array.of(whole.records - 1), entropy)
+    const query = wasm.newInstantQuery(layoutHandle(wasm, whole), Uint32Array.of(whole.records - 1), entropy)
     const sums = [0, 1].map(server => {
       const cut = tree.split(query.request(server))
       const parts = split(cut.subarray(0, -tree.siblingBytes), (cut.length - tree.siblingBytes) / shards)
@@ -103,24 +110,45 @@ describe.each(DATABASES)('%i shards of %o', (shards, layout) => {
     for (let bit = 0; bit < answers.length * 4; bit++) {
       const changed = answers.slice()
       changed[bit >> 3]! ^= 1 << (bit & 7)
-      expect(query.recon(root, changed), `bit ${bit}`).toBeUndefined()
+      const found = both(core =>
+        core
+          .newInstantQuery(layoutHandle(core, whole), Uint32Array.of(whole.records - 1), entropy)
+          .recon(root, changed),
+      )
+      expect(found, `bit ${bit}`).toBeUndefined()
     }
   })
 })
 
-test('a key is in the shard that the definition says', () => {
-  always(
-    [bytes(16), bytes(16), fc.integer({ min: 1, max: 8 })],
-    (seed, print, log) => {
-      const [shard] = wasm.shardsOf(print, seed, 2 ** log)
-      expect(shard).toBe(sharded.blockAmong({ blockLog: 0, seed }, 2 ** log, print))
-    },
-    200,
-  )
+describe('both cores', () => {
+  test('find the same block of the same shard for a key, as the definition says', () => {
+    always(
+      [bytes(16), bytes(16), fc.integer({ min: 7, max: 16 }), fc.integer({ min: 0, max: 8 })],
+      (seed, print, blockLog, log) => {
+        const number = both(core => core.directoryShape(blockLog, 64, seed).number(print, 2 ** log))
+        expect(number).toBe(sharded.blockAmong({ blockLog, seed }, 2 ** log, print))
+      },
+      200,
+    )
+  })
+
+  test('lay out what no machine holds, and make the same keys for it', () => {
+    const numbers = [2 ** 30, 256, 1, 2 ** 30] as const
+    for (const servers of [2, 3, 8]) both(core => core.layout(...numbers).instantSizes(servers))
+    const entropy = stream('large', 32)
+    const request = both(core =>
+      core.newInstantQuery(core.layout(...numbers), Uint32Array.of(2 ** 30 - 1), entropy).request(1),
+    )
+    expect(request).toHaveLength(33 + 23 * 16 + 6)
+    both(core => core.layout(2 ** 31, 65_536, 1, 2 ** 31).instantSizes(3))
+    both(core => core.layout(2 ** 30, 256, 2, 2 ** 29))
+    expect(() => wasm.newDatabase(wasm.layout(2 ** 17, 1, 1, 2 ** 17))).toThrow(
+      expect.objectContaining({ code: 'layout' }),
+    )
+  })
 })
 
-test('a database of all shards cannot be made', () => {
-  const shard = wasm.layout(65_536, 256, 1, 65_536)
-  const tree = wasm.newUpperTree(shard, 2, new Uint8Array(64))
-  expect(() => wasm.newDatabase(tree.layout)).toThrow(expect.objectContaining({ code: 'layout' }))
+test('a manifest of suite 11 reads as the page says', () => {
+  const read = sharded.readSharded(encodeManifest(shardedLater))
+  expect(read).toEqual({ root: shardedLater.commitments, shards: shardedLater.shards })
 })

@@ -41,6 +41,10 @@ export function checkFollows(previous: Manifest, next: Manifest): void {
   }
   checkNext(HEADER, withFlags(previous), withFlags(next))
   if (next.updateListBytes === 0) malformed('update list length', 'a list within a generation', 0)
+  if (previous.shards !== undefined) {
+    checkInteger('partitions', next.partitions, ...exactly(previous.partitions))
+    checkInteger('shards', next.shards!, ...exactly(previous.shards))
+  }
   if (previous.pointproofs === undefined || next.pointproofs === undefined) return
   checkNext(POINTPROOFS, { ...previous.pointproofs, ...CONSTANT }, { ...next.pointproofs, ...CONSTANT })
   // What a pending request carries, a later one may.

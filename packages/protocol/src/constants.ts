@@ -33,6 +33,12 @@ export const SUITE_ONE_SERVER = 9
 /** Suite 10: the same over the blocks of the key directory. */
 export const SUITE_ONE_SERVER_DIRECTORY = 10
 
+/** Suite 11: several databases that are read as one, with one root over all commitments. Queries do not name it. */
+export const SUITE_SHARDED = 11
+
+/** Most of these databases. */
+export const MAX_SHARDS = 256
+
 /** Most servers of an instant lookup. */
 export const MAX_SERVERS = 8
 

@@ -83,6 +83,7 @@ export {
   MANIFEST_POINTPROOFS_BYTES,
   type Manifest,
   type PointproofsFields,
+  shardsField,
 } from './manifest.js'
 export {
   claimedCount,

@@ -74,17 +74,18 @@ export function hasInstant(manifest: Pick<Manifest, 'suite'>): boolean {
   return isCommitted(manifest)
 }
 
-/** The layout of what is looked up. The blocks of a directory are one partition. */
+/** The layout of what is looked up. The blocks of a directory are one partition; all records or blocks of a sharded database are, too. */
 export function instantLayout(
   manifest: Manifest,
   of: InstantOf,
 ): Pick<Manifest, 'records' | 'recordBytes' | 'partitions' | 'partitionRecords' | 'blockRecords'> {
-  if (of === 'records') return manifest
-  const [records, recordBytes] = [2 ** manifest.directoryBlockLog, manifest.directoryBlockBytes]
+  const { shards, directoryBlockLog, directoryBlockBytes } = manifest
+  if (of === 'records') return shards ? { ...manifest, partitions: 1, partitionRecords: manifest.records } : manifest
+  const [records, recordBytes] = [(shards ?? 1) * 2 ** directoryBlockLog, directoryBlockBytes]
   return { records, recordBytes, partitions: 1, partitionRecords: records, blockRecords: 1 }
 }
 
-/** The commitments to what is looked up, one a partition. */
+/** The commitments to what is looked up, one a partition; of a sharded database the root. */
 export function instantCommitments(manifest: Manifest, of: InstantOf): Uint8Array {
   return of === 'records' ? manifest.commitments : manifest.directoryCommitment
 }

@@ -12,7 +12,9 @@ import {
   MAX_PARTITIONS,
   MAX_QUERIES,
   MAX_RECORD_BYTES,
+  MAX_SHARDS,
   POINTPROOFS_ROW_RECORDS,
+  SUITE_SHARDED,
   UPDATE_ENTRY_HEADER_BYTES,
   UPDATE_LIST_HEADER_BYTES,
 } from './constants.js'
@@ -43,7 +45,7 @@ const keyedOnly = { keyedOnly: true } as const
 
 /** The header behind magic and format. The table in docs/protocol.md has the same rows. */
 export const HEADER = {
-  /** 1: answers come with or without opening proofs; 2: without, and all commitments are zero; 6: as 1, and with Pointproofs */
+  /** 1: answers come with or without opening proofs; 2: without, and all commitments are zero; 6: as 1, and with Pointproofs; 11: sharded */
   suite: number('suite', 2, same),
   databaseId: byteString('database id', DATABASE_ID_BYTES, same),
   /** from 1; another generation has another layout or directory */
@@ -107,10 +109,12 @@ export const POINTPROOFS = {
 
 /** What a manifest says. */
 export interface Manifest extends Omit<Values<typeof HEADER>, 'hinted' | 'marked'> {
-  /** 32·Q bytes, partition 0 first; zero in suite 2 */
+  /** 32·Q bytes, partition 0 first; zero in suite 2; in suite 11 the root */
   readonly commitments: Uint8Array
-  /** 32·Q bytes, partition 0 first */
+  /** 32·Q bytes, partition 0 first; in suite 11 `shardsField` */
   readonly contentHashes: Uint8Array
+  /** S in suite 11, and in no other */
+  readonly shards?: number | undefined
   /** in suite 6, and in no other */
   readonly pointproofs?: PointproofsFields | undefined
   /** BLAKE3 of the public hint for lookups with one server; missing: there are none */
@@ -138,6 +142,20 @@ export const MANIFEST_POINTPROOFS_BYTES = headerBytes(POINTPROOFS)
 export const LONGEST_MANIFEST_BYTES =
   MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * MAX_PARTITIONS + MANIFEST_POINTPROOFS_BYTES + 2 * HASH_BYTES
 
+const SUITES = [...MANIFEST_SUITES, SUITE_SHARDED]
+
+/** How many pairs of hashes it has: in suite 11 one, which is of all partitions. */
+function pairsOf({ suite, partitions }: Pick<Manifest, 'suite' | 'partitions'>): number {
+  return suite === SUITE_SHARDED ? 1 : partitions
+}
+
+/** What stands behind the root in suite 11: S (u32), then zeros. */
+export function shardsField(shards: number): Uint8Array {
+  const field = new Uint8Array(HASH_BYTES)
+  viewOf(field).setUint32(0, shards, true)
+  return field
+}
+
 /** Where the parts of a manifest end that not every one has. */
 function endsOf({
   suite,
@@ -149,7 +167,7 @@ function endsOf({
   readonly hint: number
   readonly marks: number
 } {
-  const hashes = MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * partitions
+  const hashes = MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * pairsOf({ suite, partitions })
   const pointproofs = hashes + (hasRows({ suite }) ? MANIFEST_POINTPROOFS_BYTES : 0)
   const hint = pointproofs + (hinted ? HASH_BYTES : 0)
   return { pointproofs, hint, marks: hint + (marked ? HASH_BYTES : 0) }
@@ -166,7 +184,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
   writeMagic(bytes, MAGIC)
   viewOf(bytes).setUint16(FORMAT_AT, FORMAT, true)
   bytes.set(header, HEADER_AT)
-  for (let q = 0; q < manifest.partitions; q++) {
+  for (let q = 0; q < pairsOf(manifest); q++) {
     const at = MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * q
     bytes.set(hashAt(manifest.commitments, q), at)
     bytes.set(contentHash(manifest, q), at + HASH_BYTES)
@@ -204,15 +222,15 @@ export function decodeFirst(bytes: Uint8Array): { readonly manifest: Manifest; r
   atLeast(MANIFEST_HEADER_BYTES)
   checkMagic(bytes, MAGIC)
   const view = viewOf(bytes)
-  checkVersion('manifest', view.getUint16(FORMAT_AT, true), view.getUint16(HEADER_AT, true))
+  checkVersion('manifest', view.getUint16(FORMAT_AT, true), view.getUint16(HEADER_AT, true), SUITES)
   const { hinted, marked, ...header } = readFields(HEADER, bytes.subarray(HEADER_AT))
-  const { partitions } = header
+  const pairs = pairsOf(header)
   const ends = endsOf({ ...header, hinted, marked })
   const length = ends.marks
   atLeast(length)
-  const commitments = new Uint8Array(HASH_BYTES * partitions)
-  const contentHashes = new Uint8Array(HASH_BYTES * partitions)
-  for (let q = 0; q < partitions; q++) {
+  const commitments = new Uint8Array(HASH_BYTES * pairs)
+  const contentHashes = new Uint8Array(HASH_BYTES * pairs)
+  for (let q = 0; q < pairs; q++) {
     const at = MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * q
     commitments.set(bytes.subarray(at, at + HASH_BYTES), HASH_BYTES * q)
     contentHashes.set(bytes.subarray(at + HASH_BYTES, at + PER_PARTITION_BYTES), HASH_BYTES * q)
@@ -222,7 +240,8 @@ export function decodeFirst(bytes: Uint8Array): { readonly manifest: Manifest; r
   }
   const hint = hinted && { oneServerHint: copyOf(bytes, ends.pointproofs, ends.hint) }
   const marks = marked && { slotMarksHash: copyOf(bytes, ends.hint, length) }
-  const manifest = { ...header, commitments, contentHashes, ...pointproofs, ...hint, ...marks }
+  const sharded = header.suite === SUITE_SHARDED && { shards: viewOf(contentHashes).getUint32(0, true) }
+  const manifest = { ...header, commitments, contentHashes, ...sharded, ...pointproofs, ...hint, ...marks }
   checkRules(manifest)
   return { manifest, length }
 }
@@ -257,7 +276,7 @@ export function checkVersion(
 /** The rules that bind the fields to one another; one place for both directions. */
 function checkRules(manifest: Manifest): void {
   const { records, recordBytes, partitions, partitionRecords, blockRecords, keyed, variable, valueBytes } = manifest
-  checkVersion('manifest', FORMAT, manifest.suite)
+  checkVersion('manifest', FORMAT, manifest.suite, SUITES)
   checkInteger('generation', manifest.generation, 1, manifest.epoch)
   checkInteger('block records', blockRecords, 1, Math.floor(MAX_RECORD_BYTES / recordBytes))
   checkInteger('partition records', partitionRecords, 1, MAX_PARTITION_RECORDS * blockRecords)
@@ -266,15 +285,17 @@ function checkRules(manifest: Manifest): void {
   checkInteger('records', records, 1, partitions * partitionRecords)
   const overhead = (keyed ? FINGERPRINT_BYTES : 0) + (variable ? 2 : 0)
   checkInteger('record bytes', recordBytes, ...exactly(overhead + valueBytes))
-  const longest = manifest.maxQueries * partitions * entryBytes(manifest)
+  const pairs = pairsOf(manifest)
+  const longest = manifest.maxQueries * pairs * entryBytes(manifest)
   if (manifest.maxQueries > 1 && longest > MAX_ENTRIES_BYTES) {
     malformed('query limit', `answers of at most ${MAX_ENTRIES_BYTES} bytes`, longest)
   }
   if (keyed) checkDirectory(manifest)
   else checkKeyless(HEADER, withFlags(manifest))
   checkSuccession(manifest)
-  checkLength('commitments', manifest.commitments, HASH_BYTES * partitions)
-  checkLength('content hashes', manifest.contentHashes, HASH_BYTES * partitions)
+  checkLength('commitments', manifest.commitments, HASH_BYTES * pairs)
+  checkLength('content hashes', manifest.contentHashes, HASH_BYTES * pairs)
+  if (manifest.shards !== undefined || manifest.suite === SUITE_SHARDED) checkSharded(manifest)
   if (!isCommitted(manifest)) {
     checkZero('commitments', manifest.commitments, 'in suite 2')
     checkZero('directory commitment', manifest.directoryCommitment, 'in suite 2')
@@ -304,8 +325,24 @@ function checkPointproofs(manifest: Manifest): void {
   }
 }
 
-function checkDirectory({ directoryBytes, directoryBlockBytes }: Manifest): void {
-  checkInteger('directory length', directoryBytes, 1, MAX_U32)
+/** What a reader needs of a sharded database (docs/protocol/sharded.md): numbers that divide among shards. */
+function checkSharded(manifest: Manifest): void {
+  const { suite, shards = 0, records, partitions, partitionRecords, contentHashes } = manifest
+  const numbers = [shards / 2, partitions / shards, partitionRecords]
+  const isOne =
+    suite === SUITE_SHARDED &&
+    manifest.keyed &&
+    manifest.directoryBytes === 0 &&
+    shards <= MAX_SHARDS &&
+    numbers.every(number => number >= 1 && Number.isInteger(Math.log2(number))) &&
+    records === partitions * partitionRecords &&
+    viewOf(contentHashes).getUint32(0, true) === shards &&
+    isZero(contentHashes.subarray(4))
+  if (!isOne) malformed('suite 11', 'the manifest of a sharded database', 'another')
+}
+
+function checkDirectory({ suite, directoryBytes, directoryBlockBytes }: Manifest): void {
+  if (suite !== SUITE_SHARDED) checkInteger('directory length', directoryBytes, 1, MAX_U32)
   if (directoryBlockBytes === 0 || directoryBlockBytes % DIRECTORY_BLOCK_UNIT !== 0) {
     malformed('directory block length', `a multiple of ${DIRECTORY_BLOCK_UNIT}`, directoryBlockBytes)
   }
@@ -320,7 +357,8 @@ function checkSuccession(manifest: Manifest): void {
     const longest = Math.min(MAX_U32, longestUpdateList(manifest.records, recordBytes, withRows))
     checkInteger('update list length', updateListBytes, UPDATE_LIST_HEADER_BYTES, longest)
     const entries = updateListBytes - UPDATE_LIST_HEADER_BYTES
-    if (!withRows && entries % (UPDATE_ENTRY_HEADER_BYTES + recordBytes) !== 0) {
+    const isAnyLength = withRows || manifest.suite === SUITE_SHARDED
+    if (!isAnyLength && entries % (UPDATE_ENTRY_HEADER_BYTES + recordBytes) !== 0) {
       malformed('update list length', 'a length of whole entries', updateListBytes)
     }
     if (isZero(updateListHash)) malformed('update list hash', 'the hash of a list', 'zero')

@@ -6,6 +6,8 @@ import { decodeManifests } from '@keyhush/protocol/chain'
 import fc from 'fast-check'
 import vectors from '../../../tests/interop/vectors/wire.json' with { type: 'json' }
 
+import { shardedFirst, shardedLater } from './manifests.js'
+
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
 const json = (bytes: Uint8Array): unknown => JSON.parse(text(bytes))
 
@@ -152,7 +154,8 @@ export const CORPUS: readonly Uint8Array[] = [
   wire.encodeOneServerQuery(manifests[0]!, 'directory', 2, new Uint8Array(8).fill(7)),
   wire.encodeOneServerAnswer(manifests[0]!, 'records', 1, new Uint8Array(8).fill(8)),
   wire.encodeFenceReply('refused'),
-  wire.encodePartQuery(manifests[0]!, 'records', 1, new Uint8Array(8).fill(9), 3, 4),
+  ...[shardedFirst, shardedLater].map(wire.encodeManifest),
+  wire.encodePartQuery(shardedFirst, 'records', 1, new Uint8Array(8).fill(9), 3, 4),
   ...[
     wire.encodeEvent({ databaseId: new Uint8Array(16).fill(0xab), generation: 1, epoch: 2 }),
     JSON.stringify({ code: 'epoch_unknown', message: 'm', generation: 1, epoch: 2 }),

@@ -1,6 +1,6 @@
 // Manifests that tests begin with.
 
-import type { Manifest } from '../src/index.js'
+import { type Manifest, shardsField } from '../src/index.js'
 
 /** 1000 records of 32 bytes, without keys. */
 export const keyless: Manifest = {
@@ -47,4 +47,22 @@ export const keyed: Manifest = {
   ...{ ...keyless, generation: 3, epoch: 9, keyed: true, records: 4000, recordBytes: 20, valueBytes: 4 },
   ...{ partitions: 4, partitionRecords: 1000, commitments: digests, contentHashes: digests },
   ...{ directoryBytes: 4096, directoryBlockLog: 3, directoryBlockBytes: 512 },
+}
+
+/** 4 shards of 2 partitions of 1024 records of 32 bytes. */
+export const shardedFirst: Manifest & { readonly shards: number } = {
+  ...{ ...keyless, suite: 11, keyed: true, records: 8192, recordBytes: 32, valueBytes: 16, shards: 4 },
+  ...{
+    partitions: 8,
+    partitionRecords: 1024,
+    commitments: new Uint8Array(32).fill(1),
+    contentHashes: shardsField(4),
+  },
+  ...{ directoryBlockLog: 7, directoryBlockBytes: 256, directoryCommitment: new Uint8Array(32).fill(5) },
+}
+
+/** The epoch after it. */
+export const shardedLater: typeof shardedFirst = {
+  ...{ ...shardedFirst, epoch: 2, updateListBytes: 128 },
+  ...{ updateListHash: later.updateListHash, previousManifest: later.previousManifest },
 }

@@ -197,10 +197,10 @@ impl Layout {
         self.stored.partition_records / self.stored.block_records
     }
 
-    /// M·ℓ: the bytes of a partition. A hint's parities have as many.
+    /// M·ℓ: the bytes of a partition, at most `usize::MAX`. A hint's parities have as many.
     #[must_use]
     pub fn partition_bytes(&self) -> usize {
-        self.stored.partition_records * self.stored.record_bytes
+        self.stored.partition_records.saturating_mul(self.stored.record_bytes)
     }
 
     /// Q·M·ℓ: the bytes of the whole database.

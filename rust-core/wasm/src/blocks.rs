@@ -32,12 +32,12 @@ impl DirectoryShapeHandle {
         self.0.layout().map(LayoutHandle).map_err(thrown)
     }
 
-    /// The number of the block that a fingerprint belongs to.
+    /// The number of the block that a fingerprint belongs to, among those of as many directories as there are shards; 0 is 1.
     ///
     /// # Errors
     /// `length`.
-    pub fn number(&self, fingerprint: &[u8]) -> Outcome<u32> {
-        exactly("fingerprint", fingerprint).map(|fingerprint| self.0.number(&fingerprint)).map_err(thrown)
+    pub fn number(&self, fingerprint: &[u8], shards: usize) -> Outcome<u32> {
+        exactly("fingerprint", fingerprint).map(|fingerprint| self.0.number_among(&fingerprint, shards)).map_err(thrown)
     }
 
     /// The index of a fingerprint, from its block.

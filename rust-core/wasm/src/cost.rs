@@ -12,7 +12,7 @@ pub(crate) fn directory_size(layout: &LayoutHandle, bytes: u32, block_log: u32, 
         return DirectorySize::default();
     }
     let blocks = 1_u64.checked_shl(block_log).unwrap_or(0);
-    let blocks = Layout::new(blocks, u64::from(block_bytes), 1, blocks).ok();
+    let blocks = Layout::of_lookups(blocks, u64::from(block_bytes), 1, blocks, 1).ok();
     DirectorySize { bytes: u64::from(bytes), blocks: blocks.or(DirectorySize::expected(&layout.0).blocks) }
 }
 

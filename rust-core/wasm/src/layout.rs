@@ -25,7 +25,7 @@ impl LayoutHandle {
     ) -> Outcome<LayoutHandle> {
         let [records, record_bytes, partitions, partition_records, block_records] =
             [records, record_bytes, partitions, partition_records, block_records.unwrap_or(1.0)].map(whole);
-        Layout::packed(records, record_bytes, partitions, partition_records, block_records)
+        Layout::of_lookups(records, record_bytes, partitions, partition_records, block_records)
             .map(LayoutHandle)
             .map_err(thrown)
     }

@@ -28,6 +28,7 @@ export function nextManifest(
     ...{ suite, databaseId, recordBytes, blockRecords, valueBytes, keyed, variable },
     ...{ epoch, expires, records, partitions, partitionRecords, maxQueries },
     ...changed,
+    shards: undefined,
     commitments: database.commitments(),
     contentHashes: database.contentHashes(),
     previousManifest: core.blake3(before.manifestBytes),

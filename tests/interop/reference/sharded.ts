@@ -1,10 +1,12 @@
-// docs/protocol/sharded.md: what a coordinator makes of a query and of its shards' answers, node by node.
+// docs/protocol/sharded.md: what a coordinator makes of a query and of its shards' answers, node by node, and its manifest.
 
 import { concatBytes } from '@noble/hashes/utils.js'
+import { isZero, Reader, readFields } from './bytes.js'
 import { bitAt, type Shape } from './directory.js'
 import { node } from './hash.js'
 import { groupsOf, stretch, xor } from './instant.js'
 import type { Layout } from './layout.js'
+import { HEADER_FIELDS } from './manifest.js'
 
 /** What lookups see of `shards` databases of one layout: one partition. */
 export function joined({ partitions, partitionRecords, ...layout }: Layout, shards: number): Layout {
@@ -83,4 +85,20 @@ export function blockAmong(
   fingerprint: Uint8Array,
 ): number {
   return bitAt(32, shards, fingerprint, seed) * 2 ** blockLog + bitAt(31, 2 ** blockLog, fingerprint, seed)
+}
+
+/** Behind the header. */
+const SHARDED_FIELDS = { root: 32, shards: 4, reserved: 28 } as const
+const { magic: _, ...BEHIND_MAGIC } = HEADER_FIELDS
+
+/** Root and S of a manifest; throws unless it is one of suite 11. */
+export function readSharded(bytes: Uint8Array): { readonly root: Uint8Array; readonly shards: number } {
+  const reader = new Reader(bytes)
+  reader.expect('magic', 'PIRM')
+  const { suite } = readFields(reader, BEHIND_MAGIC) as { suite: number }
+  type Behind = Readonly<{ root: Uint8Array; shards: number; reserved: Uint8Array }>
+  const { root, shards, reserved } = readFields(reader, SHARDED_FIELDS) as Behind
+  reader.end()
+  if (suite !== 11 || !isZero(reserved) || isZero(root)) throw new Error('another manifest')
+  return { root, shards }
 }

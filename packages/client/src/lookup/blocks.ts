@@ -26,12 +26,15 @@ export class FetchedBlocks implements KeyIndex {
   /** Of a fingerprint whose block was fetched. A malformed block leads to record 0, so that a record is asked for all the same. */
   index(fingerprint: Uint8Array, records: number): number {
     return withDirectoryShape(this.#core, this.#manifest, shape => {
-      const at = this.#numbers.indexOf(inCore(this.#core, () => shape.number(fingerprint)))
-      const { directoryBlockBytes: length } = this.#manifest
+      const { directoryBlockBytes: length, directoryBlockLog, shards = 1 } = this.#manifest
+      const number = inCore(this.#core, () => shape.number(fingerprint, shards))
+      const at = this.#numbers.indexOf(number)
+      const each = records / shards
       try {
-        return inCore(this.#core, () =>
-          shape.index(this.#bytes.subarray(at * length, (at + 1) * length), fingerprint, records),
+        const index = inCore(this.#core, () =>
+          shape.index(this.#bytes.subarray(at * length, (at + 1) * length), fingerprint, each),
         )
+        return (number >> directoryBlockLog) * each + index // of its shard
       } catch (error) {
         if (coreCode(error) !== 'directory') throw error
         this.#malformed = true

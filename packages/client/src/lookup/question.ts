@@ -3,7 +3,7 @@
 // A question becomes record indices, and the indices become traffic that looks the same for all of them. Only then are the
 // records read. An absent key leads to the record of another key, which proves that it is absent.
 
-import { decodeRecord, type Manifest, mayHave, type StoredRecord, WireError } from '@keyhush/protocol'
+import { decodeRecord, instantLayout, type Manifest, mayHave, type StoredRecord, WireError } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { ProtocolError, UsageError } from '../base/errors.js'
 import { randomBelow } from '../base/random.js'
@@ -84,8 +84,10 @@ export function valuesOf(
     padTo,
     blocks({ core, manifest, maxQueries }) {
       check(manifest, maxQueries)
-      const blocks = 2 ** manifest.directoryBlockLog
-      return withDirectoryShape(core, manifest, shape => padded(core, blocks, print => shape.number(print)))
+      const blocks = instantLayout(manifest, 'directory').records
+      return withDirectoryShape(core, manifest, shape =>
+        padded(core, blocks, print => shape.number(print, manifest.shards)),
+      )
     },
     indices({ core, manifest, directory, maxQueries }) {
       check(manifest, maxQueries)

@@ -14,8 +14,11 @@ export function queryLimit(core: Core, manifest: Manifest, proofs: Proofs): numb
 
 /** `proofs`: for a mode that has a choice of them. */
 export function costsOf(core: Core, manifest: Manifest, mode: Mode, proofs?: Proofs, usage: Usage = {}): ModeCosts {
+  const { shards, directoryBlockLog: log } = manifest
+  // Nobody has the directories of a sharded database whole: the core needs to know that there are some.
+  const directory = shards ? { ...manifest, directoryBytes: 1, directoryBlockLog: log + Math.log2(shards) } : manifest
   const all = withLayout(core, manifest, layout =>
-    inCore(core, () => hintsOf(core).modeCosts(layout, manifest, proofsOf(manifest), usage)),
+    inCore(core, () => hintsOf(core).modeCosts(layout, directory, proofsOf(manifest), usage)),
   )
   return all.find(costs => costs.mode === mode && (proofs === undefined || costs.proofs === proofs))!
 }

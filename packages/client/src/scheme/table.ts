@@ -42,6 +42,7 @@ export const chooseScheme: Choose = (core, manifest, basis) => {
 
 function choose(core: Core, manifest: Manifest, instant: boolean, { lookups, apart }: Basis): Mode {
   const offers = { instant, servers: apart }
+  if (manifest.shards !== undefined) return 'instant'
   // In WebAssembly: with the core in JavaScript no state is made.
   return withLayout(core, manifest, layout => inCore(core, () => core.chooseMode!(layout, manifest, offers, lookups)))
 }

@@ -352,6 +352,9 @@ async function drafted(machine: Machine, caller: Caller, letGo: () => void): Pro
   const { core, environment, servers, stats } = machine.parts
   const { progress, signal } = caller
   let agreed = await newest(machine, caller)
+  if (agreed.manifest.shards !== undefined) {
+    throw new UnsupportedError('offer', "mode: expected a database on one machine, got a sharded one; use 'instant'")
+  }
   await assertMayDownload(machine, machine.schemeFor(agreed.manifest), agreed.manifest, caller)
   let directory: Directory
   for (;;) {

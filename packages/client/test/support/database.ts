@@ -164,9 +164,13 @@ export function instantAnswers(
   core: Core,
   handle: DatabaseHandle,
   queries: Uint8Array,
-  { servers, vectors } = TWO_SERVERS,
+  { servers, vectors, groupLog }: Sharing = TWO_SERVERS,
 ): Uint8Array {
-  const each = handle.layout.instantSizes(servers)[Number(vectors)]!
+  const { layout } = handle
+  const each =
+    groupLog === undefined
+      ? layout.instantSizes(servers)[Number(vectors)]!
+      : core.instantPartSizes(layout, servers, groupLog)[0]!
   const answers: Uint8Array[] = []
   for (let at = 0; at < queries.length; at += each) {
     const pass = core.newInstantPass(
@@ -174,6 +178,7 @@ export function instantAnswers(
       queries.subarray(at, at + each),
       Uint8Array.of(2 * Number(vectors)),
       servers,
+      groupLog,
     )
     while (pass.step(handle));
     answers.push(pass.finish(handle))

@@ -89,8 +89,8 @@ export interface DirectoryHandle {
 export interface DirectoryShapeHandle {
   /** the layout of the blocks: a database of 2^b records in one partition */
   readonly layout: LayoutHandle
-  /** the number of the block that a fingerprint (16 bytes) belongs to */
-  number(fingerprint: Uint8Array): number
+  /** the number of the block that a fingerprint (16 bytes) belongs to; with `shards`, among the blocks of as many directories */
+  number(fingerprint: Uint8Array, shards?: number): number
   /** the index of a fingerprint, from its block; throws `directory` if the bytes are no block, or it is beyond the database */
   index(block: Uint8Array, fingerprint: Uint8Array, records: number): number
   free(): void

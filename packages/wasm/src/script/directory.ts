@@ -17,8 +17,9 @@ export const HEADER_BYTES = 8
 const WORD_BYTES = 8
 const WORD_BITS = 64
 const MAX_LEVELS = 31
-/** The number of the hash function that decides a key's block. */
+/** The numbers of the hash functions that decide a key's block, and its shard. */
 const NUMBER_LEVEL = 31
+const SHARD_LEVEL = 32
 export const ENTRY_BYTES = FINGERPRINT_BYTES + 4
 const NONE = 2 ** 32
 
@@ -37,11 +38,12 @@ export class DirectoryShape implements DirectoryShapeHandle {
     this.seed = seed.slice()
   }
 
-  number(fingerprint: Uint8Array): number {
+  number(fingerprint: Uint8Array, shards = 1): number {
     const seeded = this.seeded(fingerprint)
-    const hash = hashOf(seeded, NUMBER_LEVEL)
+    const { records } = this.layout
+    const number = bitOf(hashOf(seeded, SHARD_LEVEL), shards) * records + bitOf(hashOf(seeded, NUMBER_LEVEL), records)
     seeded.fill(0)
-    return bitOf(hash, this.layout.records)
+    return number
   }
 
   index(bytes: Uint8Array, fingerprint: Uint8Array, records: number): number {

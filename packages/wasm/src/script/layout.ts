@@ -39,7 +39,9 @@ export class Layout implements Pick<LayoutHandle, OfInstant> {
     expectWithin('bytes a record (ℓ)', recordBytes, MAX_RECORD_BYTES)
     expectWithin('partitions (Q)', partitions, MAX_PARTITIONS)
     expectWithin('records a block (g)', blockRecords, Math.floor(MAX_RECORD_BYTES / recordBytes))
-    const most = Math.min(MAX_PARTITION_RECORDS * blockRecords, MAX_COUNT)
+    // What lookups in a sharded database see, all its partitions as one, may be more than anybody holds.
+    const isJoined = partitions === 1 && partitionRecords === records && (records & (records - 1)) === 0
+    const most = isJoined ? MAX_COUNT : Math.min(MAX_PARTITION_RECORDS * blockRecords, MAX_COUNT)
     expectWithin('records a partition (M)', partitionRecords, most)
     expectWithin('records (N)', records, Math.min(partitions * partitionRecords, MAX_COUNT))
     if ((blockRecords & (blockRecords - 1)) !== 0 || partitionRecords % blockRecords !== 0) {
@@ -47,7 +49,8 @@ export class Layout implements Pick<LayoutHandle, OfInstant> {
       throw layoutError(`records a block (g) must be ${expected}, got ${blockRecords}`)
     }
     const bytes = partitions * partitionRecords * recordBytes
-    if (bytes > MAX_BYTES) throw layoutError(`a database of ${bytes} bytes cannot be addressed on this machine`)
+    if (bytes > MAX_BYTES && !isJoined)
+      throw layoutError(`a database of ${bytes} bytes cannot be addressed on this machine`)
     this.records = records
     this.recordBytes = recordBytes
     this.partitions = partitions

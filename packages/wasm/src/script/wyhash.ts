@@ -15,7 +15,7 @@ function limbs(high: number, low: number): Uint16Array {
   return Uint16Array.of(low & MASK, low >>> 16, high & MASK, high >>> 16)
 }
 
-/** The 32-bit hash of a seeded fingerprint for a level. */
+/** The 32-bit hash of a seeded fingerprint for a level. The seed of level 32 has no bit within 64: there is no fifth limb. */
 export function hashOf(seeded: Uint8Array, level: number): number {
   const limb = (number: number) => seeded[2 * number]! | (seeded[2 * number + 1]! << 8)
   // Both halves are rotated by 32 bits.

@@ -128,7 +128,8 @@ impl Speeds {
 
     /// Microseconds of a pass over all records, and the trees above its groups.
     fn instant(layout: &Layout) -> u64 {
-        (layout.database_bytes() as u64 + instant::tree_bytes_read(layout)) / Self::SCAN
+        let record_bytes = layout.slots() as u64 * layout.record_bytes() as u64;
+        (record_bytes + instant::tree_bytes_read(layout)) / Self::SCAN
     }
 
     /// Microseconds for the entries of an answer.

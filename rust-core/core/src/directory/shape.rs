@@ -44,7 +44,7 @@ impl Shape {
                 "expected at most 2^16 blocks, each a multiple of 32 bytes, up to 65536 bytes".into(),
             ));
         }
-        Layout::new(1 << log, block_bytes as u64, 1, 1 << log)?;
+        Layout::of_lookups(1 << log, block_bytes as u64, 1, 1 << log, 1)?;
         Ok(Shape { log, block_bytes, seed: u128::from_le_bytes(*seed) })
     }
 
@@ -86,13 +86,19 @@ impl Shape {
     /// # Errors
     /// [`Error::Layout`] if they cannot be addressed on this machine; [`Shape::new`] has ruled that out.
     pub fn layout(&self) -> Result<Layout, Error> {
-        Layout::new(1 << self.log, self.block_bytes as u64, 1, 1 << self.log)
+        Layout::of_lookups(1 << self.log, self.block_bytes as u64, 1, 1 << self.log, 1)
     }
 
     /// The number of the block that a fingerprint belongs to.
     #[must_use]
     pub fn number(&self, fingerprint: &[u8; FINGERPRINT_BYTES]) -> u32 {
         block::number(self.seeded(fingerprint), self.log)
+    }
+
+    /// The same among the blocks of several directories of this shape, a shard each, numbered through.
+    #[must_use]
+    pub fn number_among(&self, fingerprint: &[u8; FINGERPRINT_BYTES], shards: usize) -> u32 {
+        self.number(fingerprint) | (block::shard(self.seeded(fingerprint), shards) as u32) << self.log
     }
 
     pub(super) fn seeded(&self, fingerprint: &[u8; FINGERPRINT_BYTES]) -> u128 {

@@ -63,9 +63,9 @@ pub fn lookup_bytes(layout: &Layout, servers: usize) -> [usize; 2] {
 
 /// Bytes of trees that a server reads for an answer: all levels from the groups' up, without the commitments.
 pub(crate) fn tree_bytes_read(layout: &Layout) -> u64 {
-    let (shape, m) = (shape(layout), layout.partition_records());
-    let nodes: usize = (shape.group_log..shape.depth).map(|level| m.div_ceil(1 << level)).sum();
-    shape.partitions as u64 * nodes as u64 * NODE_BYTES as u64
+    let shape = shape(layout);
+    let nodes = |level: u32| shape.partition_records.div_ceil(1 << level) as u64;
+    shape.partitions as u64 * (shape.group_log..shape.depth).map(nodes).sum::<u64>() * NODE_BYTES as u64
 }
 
 /// The most queries of a request.
