@@ -12,13 +12,13 @@ const figureIn = async (path: string, figure: RegExp) =>
   Number(figure.exec(await readFile(new URL(path, ROOT), 'utf8'))![1])
 
 /** For an app that looks up instantly and keeps no state. */
-const INSTANT_BYTES = 73_700
+const INSTANT_BYTES = 74_200
 /** of it, before there is a map */
-const AT_ONCE_BYTES = 37_900
+const AT_ONCE_BYTES = 38_200
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
-const KEEPING_BYTES = 180_000
+const KEEPING_BYTES = 181_000
 
-test('an app that looks up instantly ships at most 73.7 kB of brotli; code for states, signatures and witnesses is loaded on demand', async () => {
+test('an app that looks up instantly ships at most 74.2 kB of brotli; code for states, signatures and witnesses is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
   const bytes = { atOnce: bytesOf(parts.atOnce), instant: bytesOf(parts.instant), keeping: bytesOf(parts.keeping) }
   console.log('brotli, bytes:', { ...bytes, 'auto, in the end': bytesOf([...parts.instant, ...parts.keeping]) })
@@ -64,11 +64,11 @@ test('an app that looks up instantly ships at most 73.7 kB of brotli; code for s
   onDemand(/generated\/inline/, 4)
 })
 
-test('a filter is loaded on demand, with at most 22.1 kB of brotli more than instant lookups, and without code for states', async () => {
+test('a filter is loaded on demand, with at most 22.3 kB of brotli more than instant lookups, and without code for states', async () => {
   const { parts, bytesOf, sourcesOf } = await shipped()
   const more = [...parts.filter].filter(file => !parts.instant.has(file))
   console.log('of filters, brotli, bytes more:', bytesOf(more))
-  expect(bytesOf(more)).toBeLessThan(22_100)
+  expect(bytesOf(more)).toBeLessThan(22_300)
   expect(sourcesOf(more).filter(source => /client\/dist\/(state|session\/stateful)/.test(source))).toEqual([])
   expect(sourcesOf(parts.instant).filter(source => source.includes('/filter/'))).toEqual([])
 })
@@ -80,8 +80,8 @@ const INSTANT_SIZES: Record<string, RegExp> = {
   [SDK]: / (\d+) kB of brotli with/,
 }
 test.each([
-  ['/instant', `export { open } from '@keyhush/client/instant'`, 68_450, INSTANT_SIZES],
-  ['/react/instant', `export * from '@keyhush/client/react/instant'`, 70_100, { [SDK]: /ships (\d+) kB/ }],
+  ['/instant', `export { open } from '@keyhush/client/instant'`, 69_050, INSTANT_SIZES],
+  ['/react/instant', `export * from '@keyhush/client/react/instant'`, 70_600, { [SDK]: /ships (\d+) kB/ }],
 ])(
   'an app of %s is three files, within its budget; more where the platform has no WebAssembly, checks no signatures, or watches keys',
   async (entry, contents, most, documents) => {
@@ -105,11 +105,11 @@ test.each([
   },
 )
 
-test('the core in JavaScript has at most 20 kB minified, 8 kB of brotli, with all that it imports', async () => {
+test('the core in JavaScript has at most 20.1 kB minified, 8 kB of brotli, with all that it imports', async () => {
   const { outputs, bytesOf, lengthOf } = await bundled(`export { scriptCore } from '@keyhush/wasm/script'`)
   const files = Object.keys(outputs)
   console.log('script, bytes:', { minified: lengthOf(files), brotli: bytesOf(files) })
-  expect(lengthOf(files)).toBeLessThan(20_000)
+  expect(lengthOf(files)).toBeLessThan(20_100)
   expect(bytesOf(files)).toBeLessThan(8_000)
 })
 
@@ -122,10 +122,10 @@ test('what copies need of it beside has at most 9 kB minified, in a file that ap
   expect(sourcesOf(Object.keys(outputs)).filter(source => source.includes('script/local'))).toEqual([])
 })
 
-test('an app with React Native ships at most 60.8 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 61 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(60_800)
+  expect(bytes).toBeLessThan(61_000)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
@@ -142,7 +142,7 @@ thoroughly('the SDK in one file has the size that documents name', async () => {
 
 test.each([
   ['/react', `export * from '@keyhush/client/react'`, 35_400],
-  ['/testing', `export * from '@keyhush/client/testing'`, 9_150],
+  ['/testing', `export * from '@keyhush/client/testing'`, 9_300],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
   const { outputs, bytesOf, sourcesOf } = await bundled(contents)
@@ -164,5 +164,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(91_600)
+  expect(bytes).toBeLessThan(92_600)
 })

@@ -7,10 +7,10 @@ import { ONE_SERVER_SUITES } from '../src/one-server.js'
 
 const KINDS = Object.keys(PROOF_KINDS) as Proofs[]
 
-test('each suite is one kind of proof (PROOF_KINDS), or one kind of lookup without a state (INSTANT_SUITES, ONE_SERVER_SUITES), or that of parities: give a new one its row', () => {
+test('each suite is one kind of proof (PROOF_KINDS), or one kind of lookup without a state (INSTANT_SUITES, ONE_SERVER_SUITES), or that of parities, or of several databases as one: give a new one its row', () => {
   const numbers = Object.entries(constants).filter(([name]) => name.startsWith('SUITE_'))
   const stateless = [INSTANT_SUITES, ONE_SERVER_SUITES].flatMap(suites => Object.values(suites).flat())
-  const rows = [...KINDS.map(suiteOf), ...stateless, constants.SUITE_PARITIES]
+  const rows = [...KINDS.map(suiteOf), ...stateless, constants.SUITE_PARITIES, constants.SUITE_SHARDED]
   expect([...new Set(rows)]).toEqual(rows)
   expect(rows).toEqual(expect.arrayContaining(numbers.map(([, number]) => number)))
 })

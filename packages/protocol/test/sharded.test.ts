@@ -42,7 +42,10 @@ describe('a manifest of suite 11', () => {
     ['more behind S', { contentHashes: shardsField(4).map((byte, i) => (i === 31 ? 1 : byte)) }],
     ['no number of shards', { shards: undefined }],
     ['no shards', of(0)],
-    ['no keys', { keyed: false, recordBytes: 16, directoryBlockLog: 0, directoryBlockBytes: 0, directoryCommitment: hash(0) }],
+    [
+      'no keys',
+      { keyed: false, recordBytes: 16, directoryBlockLog: 0, directoryBlockBytes: 0, directoryCommitment: hash(0) },
+    ],
   ])('with %s is not written', (_, change) => {
     const message = 'suite 11: expected the manifest of a sharded database, got another'
     expect(() => encodeManifest({ ...shardedFirst, ...change })).toThrow(new WireError('malformed', message))

@@ -59,7 +59,7 @@ export class Layout implements Pick<LayoutHandle, OfInstant> {
   }
 
   get partitionBytes(): number {
-    return this.partitionRecords * this.recordBytes
+    return Math.min(this.partitionRecords * this.recordBytes, MAX_COUNT)
   }
 
   /** ℓ′ */
