@@ -347,6 +347,7 @@ describe('Containerfile', () => {
   })
 })
 
-test('every sample is run here', async () => {
-  expect((await readdir(SAMPLES)).sort()).toEqual(['Caddyfile', 'Containerfile', 'keyhush.service', 'nginx.conf'])
+test('every sample is run here, but those that packages/confidential/test/privacy-pass.all.test.ts runs', async () => {
+  const here = (await readdir(SAMPLES)).filter(name => !name.startsWith('privacy-pass-'))
+  expect(here.sort()).toEqual(['Caddyfile', 'Containerfile', 'keyhush.service', 'nginx.conf'])
 })

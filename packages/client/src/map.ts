@@ -8,7 +8,7 @@ import { AppFailure, callApp, checkNames, checkOptions, expected, oneOf, toApp }
 import { ClosedError, UsageError } from './base/errors.js'
 import { type Condemnation, EVENTS, type MapEvent, type OnEvent, type StorageKind } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
-import { type Key, keyBytes, type Normalize } from './lookup/keys.js'
+import { type Key, keyBytes, type Normalize, wantedOf } from './lookup/keys.js'
 import { type Found, type Question, type Value, valueAt, valuesOf } from './lookup/question.js'
 import type { Environment } from './platform/environment.js'
 import { assertOwn, ownController } from './platform/request.js'
@@ -109,33 +109,11 @@ function checkFunction(call: string, value: unknown): void {
   if (typeof value !== 'function') throw new UsageError(`${call}: ${expected('a function', value)}`)
 }
 
-/** The keys of a call in memory of their own, and how many queries it makes. Throws UsageError. */
-export function wantedOf(
-  call: string,
-  keys: Iterable<Key>,
-  options: ManyOptions,
-  normalize: Normalize | undefined,
-): readonly [readonly Uint8Array[], number] {
-  checkCall(call, options, [], [...CALL, 'padTo'])
-  // A string is iterable, but is meant as one key.
-  if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
-    throw new UsageError(`${call}: expected a list of keys, got another value; pass [key]`)
-  }
-  const wanted = Array.from(keys, key => keyBytes(key, normalize))
-  const padTo = options.padTo ?? wanted.length
-  // More queries than padTo would show that there are more keys.
-  if (Number.isInteger(padTo) && padTo >= wanted.length) return [wanted, padTo]
-  throw new UsageError(
-    `${call}: expected padTo to be an integer from the number of keys, got another; pass a larger one`,
-  )
-}
-
 /** The class behind `KeyhushMap`, which has its public members. */
 export class OpenedMap {
-  /** As it was passed to `open()`. */
-  readonly normalize: Normalize | undefined
   readonly #session: Session
   readonly #random: Environment['random']
+  readonly #normalize: Normalize | undefined
   readonly #subscribe: (listener: OnEvent) => () => void
   readonly #budget: Budget
   readonly #watching: Watching
@@ -156,7 +134,7 @@ export class OpenedMap {
   }) {
     this.#session = parts.session
     this.#random = parts.random
-    this.normalize = parts.normalize
+    this.#normalize = parts.normalize
     this.#subscribe = parts.subscribe
     this.#budget = parts.budget
     this.#watching = parts.watching
@@ -191,6 +169,11 @@ export class OpenedMap {
     return this.#session.storage
   }
 
+  /** As it was passed to `open()`. */
+  get normalize(): Normalize | undefined {
+    return this.#normalize
+  }
+
   /**
    * How lookups are answered now. Undefined while the map is condemned.
    *
@@ -220,7 +203,7 @@ export class OpenedMap {
    */
   excludes(key: Key): boolean {
     this.#assertOpen()
-    const excluded = this.#session.excludes?.(keyBytes(key, this.normalize))
+    const excluded = this.#session.excludes?.(keyBytes(key, this.#normalize))
     if (excluded !== undefined) return excluded
     throw new UsageError("excludes: expected mode 'filter', got another; call get()")
   }
@@ -350,7 +333,8 @@ export class OpenedMap {
   }
 
   async #many<T>(call: string, read: Decode<T>, keys: Iterable<Key>, options: ManyOptions): Promise<(T | undefined)[]> {
-    const [wanted, padTo] = wantedOf(call, keys, options, this.normalize)
+    checkCall(call, options, [], [...CALL, 'padTo'])
+    const [wanted, padTo] = wantedOf(call, keys, options.padTo, this.#normalize)
     this.#assertOpen()
     if (padTo === 0) return []
     const question = valuesOf(wanted, padTo, this.#random)
@@ -419,7 +403,7 @@ export class OpenedMap {
       throw new UsageError('watch: expected since to be text, got another value')
     }
     this.#assertOpen()
-    const wanted = keyBytes(key, this.normalize)
+    const wanted = keyBytes(key, this.#normalize)
     const { signal, timeoutMs } = options
     const failed = new AbortController()
     const ends = { stopped: [signal, failed.signal], over: [failed.signal, this.#closing.signal] }

@@ -321,7 +321,7 @@ describe('a lie', () => {
     expect(await harness.drive(map.get(NAMES[well]!))).toEqual(database.contents.values[well])
     expect(await harness.failure(map.get(NAMES[0]!))).toMatchObject({
       code: 'protocol',
-      message: expect.stringContaining('well-formed key directory'),
+      message: expect.stringContaining('malformed'),
     })
     expect(shapes(asked(network, 4))).toEqual(shapes(asked(network).slice(0, 4)))
   })

@@ -46,6 +46,9 @@ export class FetchedBlocks implements KeyIndex {
   /** To be called when the records are in: an earlier error would change the traffic, and so depend on the keys. */
   assertWellFormed(): void {
     if (!this.#malformed) return
-    throw new ProtocolError('the servers', 'expected a well-formed key directory, got another; ask their operators')
+    throw new ProtocolError(
+      'the servers',
+      'expected a well-formed key directory, got a malformed one; ask their operators',
+    )
   }
 }

@@ -20,6 +20,26 @@ export function keyBytes(key: Key, normalize?: Normalize): Uint8Array {
   return bytes
 }
 
+/** The keys of a call in memory of their own, and how many queries it makes. Throws UsageError. */
+export function wantedOf(
+  call: string,
+  keys: Iterable<Key>,
+  atLeast: number | undefined,
+  normalize: Normalize | undefined,
+): readonly [readonly Uint8Array[], number] {
+  // A string is iterable, but is meant as one key.
+  if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
+    throw new UsageError(`${call}: expected a list of keys, got another value; pass [key]`)
+  }
+  const wanted = Array.from(keys, key => keyBytes(key, normalize))
+  const padTo = atLeast ?? wanted.length
+  // More queries than padTo would show that there are more keys.
+  if (Number.isInteger(padTo) && padTo >= wanted.length) return [wanted, padTo]
+  throw new UsageError(
+    `${call}: expected padTo to be an integer from the number of keys, got another; pass a larger one`,
+  )
+}
+
 function encodeText(text: string): Uint8Array {
   if (typeof text !== 'string') throw new UsageError('normalize: expected text, got another value; return the key')
   // UTF-8 has no form for one; encoders write U+FFFD, and different keys would become one.

@@ -101,7 +101,7 @@ export function valuesOf(
         const { record } = moved[i]!
         const found = record === undefined ? records[i] : openRecord(at, record)
         if (found === undefined) {
-          const message = 'expected a well-formed update list, got another; ask their operators'
+          const message = 'expected an update list of well-formed records, got a malformed record; ask their operators'
           throw new ProtocolError('the servers', message)
         }
         return isSameSecret(found.fingerprint!, print) ? found.value.slice() : undefined
@@ -156,7 +156,7 @@ export function openRecords(at: AtEpoch, indices: Uint32Array, bytes: Uint8Array
 export function openVerified(...recovered: Parameters<typeof openRecords>): StoredRecord[] {
   const records = openRecords(...recovered)
   if (records !== undefined) return records
-  throw new ProtocolError('the servers', 'expected a well-formed record, got another; ask their operators')
+  throw new ProtocolError('the servers', 'expected a well-formed record, got a malformed record; ask their operators')
 }
 
 function openRecord({ manifest }: AtEpoch, bytes: Uint8Array): StoredRecord | undefined {

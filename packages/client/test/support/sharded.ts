@@ -27,7 +27,7 @@ export interface ShardedContents {
   /** of a shard */
   readonly partitions?: number
   /** fields of the manifest that are to be other than usual */
-  readonly manifest?: Partial<Manifest>
+  readonly manifest?: Partial<Omit<Manifest, 'shards'>>
 }
 
 /** What one tree stands above: the databases of records, or of directories' blocks. */

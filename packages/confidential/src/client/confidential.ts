@@ -177,8 +177,10 @@ class Lookups {
   async #found<T>(call: string, read: Read<T>, keys: Iterable<Key>, how: ManyOptions): Promise<(T | undefined)[]> {
     const { normalize, timeoutMs: defaultMs = TIMEOUT_MS } = this.#options
     const { signal, timeoutMs = defaultMs } = how
+    checkOptions(call, how)
+    checkNames(call, how, ['signal', 'timeoutMs', 'padTo'])
     // Before the first await: the caller may wipe its keys as soon as it has called.
-    const [wanted, count] = callApp(() => wantedOf(call, keys, how, normalize))
+    const [wanted, count] = callApp(() => wantedOf(call, keys, how.padTo, normalize))
     if (count > MOST_KEYS) {
       throw new UsageError(`${call}: expected at most ${MOST_KEYS} keys, got ${count}; make several calls`)
     }
@@ -204,7 +206,7 @@ class Lookups {
   async #unlocked(key: Key, how: CallOptions): Promise<Found> {
     const { normalize, timeoutMs: defaultMs = TIMEOUT_MS } = this.#options
     const { signal, timeoutMs = defaultMs } = how
-    const [[wanted]] = callApp(() => wantedOf('unlock', [key], how, normalize))
+    const [[wanted]] = callApp(() => wantedOf('unlock', [key], 1, normalize))
     await this.#assertOpen()
     signal?.throwIfAborted()
     const bought = async (over: AbortSignal) => {
