@@ -80,9 +80,8 @@ export async function recoverOwnerKey(
 ): Promise<string> {
   const read = await Promise.all(shares.map(readShare))
   const [first] = read
-  const isOneDeal = read.every(
-    ({ deal, evaluationKey }) => deal === first?.deal && evaluationKey === first.evaluationKey,
-  )
+  const nameOf = (share: Share | undefined) => `${share?.deal} ${share?.evaluationKey} ${share?.unlockKey}`
+  const isOneDeal = read.every(share => nameOf(share) === nameOf(first))
   if (first === undefined || !isOneDeal || new Set(read.map(({ number }) => number)).size < read.length) {
     throw new BuildError(
       'expected different shares of one key and one deal, got others; see the line "deal" in each file',
@@ -92,8 +91,11 @@ export async function recoverOwnerKey(
   const numbers = Uint8Array.from(read, ({ number }) => number)
   const secret = recover(numbers, Buffer.concat(read.map(each => each.secret)))
   const unlockSecret = first.unlockSecret && recover(numbers, Buffer.concat(read.map(each => each.unlockSecret!)))
-  if ((await evaluationKeyOf(secret)) !== first.evaluationKey) {
-    throw new BuildError(`expected ${first.atLeast} shares of this evaluation key, got ${read.length}; name more`)
+  const unlockKey = unlockSecret && (await evaluationKeyOf(unlockSecret))
+  if ((await evaluationKeyOf(secret)) !== first.evaluationKey || unlockKey !== first.unlockKey) {
+    throw new BuildError(
+      `expected ${first.atLeast} shares of this evaluation key, got ${read.length}, or a damaged one; name others`,
+    )
   }
   const { evaluators = first.evaluators, atLeast = Math.min(first.atLeast, evaluators) } = choices
   const key = { valueBytes: first.valueBytes, evaluators, atLeast, secret, unlockSecret, deal: first.deal + 1 }
