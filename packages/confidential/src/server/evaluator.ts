@@ -32,14 +32,19 @@ import type { Share } from './files.js'
 import type { Meter } from './meter.js'
 import { loadSecrets, type Secret } from './module.js'
 
-/** How long it is known who sent which bytes, for a client that sends them again; and of how many requests. */
+/** How long it is known who sent which bytes, for a client that sends them again; and of how many requests of a route. */
 const [KEPT_MILLISECONDS, MOST_KEPT] = [600_000, 10_000]
 
 /**
  * Says who may evaluate: resolves to a name under which the client counts, instead of its address. If it is no text, or empty, the request
- * is refused. `token` is the client's, perhaps empty. `elements`: how many it wants. Called once a request; spend the token in it.
+ * is refused. `token` is the client's, perhaps empty. `elements`: how many it wants. Called once a request; spend the token in it. `request`: the
+ * hash of the request's bytes. Keep it with the token, and take both again: after a restart, a client sends again what it has paid for.
  */
-export type Authorized = (token: Uint8Array, elements: number) => Promise<string | undefined> | string | undefined
+export type Authorized = (
+  token: Uint8Array,
+  elements: number,
+  request: string,
+) => Promise<string | undefined> | string | undefined
 
 export interface EvaluatorOptions {
   /** For shares of a priced list: says who has paid for one value. It is not counted. Spend the token in it. */
@@ -137,8 +142,8 @@ class Evaluator {
   readonly #authorize: Authorized | undefined
   readonly #authorizeUnlock: Authorized | undefined
   readonly isPriced: boolean
-  /** by the request's hash */
-  readonly #asked = new Map<string, Asked>()
+  /** by the request's hash; apart, so that lookups, which may be many, do not push out what is paid for */
+  readonly #asked = new Map<Route, Map<string, Asked>>([EVALUATE, UNLOCK].map(route => [route, new Map()]))
   multiplyingMs = 0
 
   private constructor({ evaluationKey }: Share, isPriced: boolean, deals: Deals, options: EvaluatorOptions) {
@@ -186,13 +191,14 @@ class Evaluator {
     const authorize = route === UNLOCK ? this.#authorizeUnlock : this.#authorize
     if (authorize === undefined) return await this.#multiplied(route, request, clientOf(ip), networkOf(ip))
     // The token is spent by now if its reply was lost, or the evaluator had nothing left.
-    this.#forget()
+    const known = this.#asked.get(route)!
+    forget(known)
     const bytes = createHash('sha256')
       .update(body as Uint8Array)
       .digest('base64')
-    const asked: Asked = this.#asked.get(bytes) ?? { at: performance.now(), name: nameOf(request, authorize) }
-    this.#asked.set(bytes, asked)
-    asked.name.catch(() => this.#asked.delete(bytes))
+    const asked: Asked = known.get(bytes) ?? { at: performance.now(), name: nameOf(request, bytes, authorize) }
+    known.set(bytes, asked)
+    asked.name.catch(() => known.delete(bytes))
     asked.reply ??= asked.name.then(name => this.#multiplied(route, request, name, name))
     asked.reply.catch(() => {
       asked.reply = undefined
@@ -222,19 +228,19 @@ class Evaluator {
       this.multiplyingMs += performance.now() - start
     }
   }
+}
 
-  #forget(): void {
-    const oldest = performance.now() - KEPT_MILLISECONDS
-    for (const [bytes, { at }] of this.#asked) {
-      if (at > oldest && this.#asked.size <= MOST_KEPT) return
-      this.#asked.delete(bytes)
-    }
+function forget(asked: Map<string, Asked>): void {
+  const oldest = performance.now() - KEPT_MILLISECONDS
+  for (const [bytes, { at }] of asked) {
+    if (at > oldest && asked.size <= MOST_KEPT) return
+    asked.delete(bytes)
   }
 }
 
 /** Under which name the client counts, which is no address. */
-async function nameOf({ token, elements }: EvaluateRequest, authorize: Authorized): Promise<string> {
-  const name = await authorize(token, elements.length / ELEMENT_BYTES)
+async function nameOf({ token, elements }: EvaluateRequest, request: string, authorize: Authorized): Promise<string> {
+  const name = await authorize(token, elements.length / ELEMENT_BYTES, request)
   // Not only undefined: what finds no account often gives null or false.
   if (typeof name === 'string' && name !== '') return `authorized ${name}`
   throw new Refusal('unauthorized', 'expected a token that may evaluate, got none or another')
