@@ -1,6 +1,6 @@
 // Priced lists: presence for whoever may evaluate, values one by one for tokens that pay.
 
-import { mkdir } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { open } from '@keyhush/client'
 import { type ConfidentialOptions, confidential } from '@keyhush/confidential'
 import { createEvaluator, createOwnerKey, Meter, readShare, recoverOwnerKey } from '@keyhush/confidential/server'
@@ -196,4 +196,133 @@ test('shares are replaced without a purchase lost', async () => {
   expect(await text(map.unlock('otter'))).toBe('river')
   const both = await Promise.all([1, 2].map(async i => await world.evaluate([`share-${i}-deal-2`])))
   expect(await text((await mapOf({ evaluators: both })).unlock('heron'))).toBe('shore')
+})
+
+const lost: Answer = async (_, ask) => {
+  await ask()
+  throw new TypeError('lost')
+}
+
+test('what is paid needs no lookup: a limit that is used up, or a new version, is not in the way', async () => {
+  for (const limits of [{ perClientDay: 3, perNetworkDay: 9, totalDay: 1e8 }, PLENTY]) {
+    let how = lost
+    const { world, mapOf, spent, sent, text } = await sold({ limits }, async (url, ask) => await how(url, ask))
+    const map = await mapOf()
+    await expect(map.unlock('otter')).rejects.toMatchObject({ code: 'network' })
+    if (limits === PLENTY) await world.publish([{ op: 'delete', key: 'otter' }])
+    await map.sync()
+    how = async (_, ask) => await ask()
+    sent.length = 0
+    expect(await text(map.unlock('otter'))).toBe('river')
+    expect([spent.size, new Set(sent.map(({ path }) => path))]).toEqual([2, new Set(['/v1/unlock'])])
+    if (limits === PLENTY) expect(await map.unlock('otter')).toBeUndefined()
+  }
+})
+
+test('a call that is over while tokens come buys nothing, and its tokens are kept', async () => {
+  const { mapOf, spent, coined, unlocks, text, authorize } = await sold()
+  const over = new AbortController()
+  let pay = () => {}
+  const paying = new Promise<void>(resolve => {
+    pay = resolve
+  })
+  let asked = () => {}
+  const isAsked = new Promise<void>(resolve => {
+    asked = resolve
+  })
+  const later = async () => {
+    asked()
+    await paying
+    return authorize()
+  }
+  const map = await mapOf({ unlock: { authorize: later } })
+  const call = map.unlock('otter', { signal: over.signal })
+  await isAsked
+  over.abort()
+  await expect(call).rejects.toThrow()
+  pay()
+  expect(await text(map.unlock('otter'))).toBe('river')
+  expect([unlocks().length, coined.count, spent.size]).toEqual([2, 2, 2])
+})
+
+test('a value that came when its call was over needs no request', async () => {
+  const over = new AbortController()
+  const { mapOf, spent, unlocks, text } = await sold({}, async (_, ask) => {
+    over.abort()
+    return await ask()
+  })
+  const map = await mapOf()
+  await expect(map.unlock('otter', { signal: over.signal })).rejects.toThrow()
+  expect(await text(map.unlock('otter'))).toBe('river') // waits for the replies
+  expect(await text(map.unlock('otter'))).toBe('river')
+  expect([spent.size, unlocks().length]).toEqual([4, 6])
+})
+
+test('an evaluator that refuses without a look at the token does not cost the tokens of others', async () => {
+  let isBroken = true
+  const { world, mapOf, spent, coined, text } = await sold({}, async (url, ask) => {
+    if (!isBroken || url.startsWith(world.evaluators[0]!)) return await ask()
+    return new Response('{"code":"bad_request","message":""}', { status: 400 })
+  })
+  const map = await mapOf()
+  for (let i = 0; i < 2; i++) await expect(map.unlock('otter')).rejects.toMatchObject({ refusal: 'bad_request' })
+  isBroken = false
+  expect(await text(map.unlock('otter'))).toBe('river')
+  expect([coined.count, spent.size]).toEqual([2, 2])
+})
+
+test('lookups of an account, of which there are many, do not push out what is paid for', async () => {
+  const { world, mapOf, unlocks, authorizeUnlock } = await sold()
+  await (await mapOf()).unlock('otter')
+  const meter = await Meter.open({ perClientDay: 2, perNetworkDay: 2, totalDay: 9, countIn: world.at('count') })
+  const shares = [await readShare(world.at('share-1'))]
+  const app = await createEvaluator({ shares, meter, authorize: () => 'mallory', authorizeUnlock })
+  closing.push(app)
+  const status = async (url: string, payload: Buffer) => (await app.inject({ method: 'POST', url, payload })).statusCode
+  const purchase = Buffer.from(unlocks()[0]!.fill(77, 64))
+  expect(await status('/v1/unlock', purchase)).toBe(200)
+  const lookup = Buffer.concat([purchase.subarray(0, 32), Buffer.alloc(64)])
+  lookup.writeUInt16LE(2, 6)
+  lookup.fill(0, 24, 30)
+  for (let i = 0; i < 10_001; i++) {
+    lookup.writeUInt32LE(i, 32)
+    await status('/v1/evaluate', lookup)
+  }
+  expect(await status('/v1/unlock', purchase)).toBe(200)
+})
+
+test('shares that do not fit the second key recover nothing', async () => {
+  const { world } = await sold()
+  const share = await readFile(world.at('share-2'), 'utf8')
+  await mkdir(world.at('again'))
+  for (const [i, bad] of [
+    share.replace(/unlock-secret ../, before => `unlock-secret ${before.endsWith('11') ? '22' : '11'}`),
+    share.slice(0, share.indexOf('unlock-')),
+  ].entries()) {
+    await writeFile(world.at(`bad-${i}`), bad)
+    const shares = [world.at('share-1'), world.at(`bad-${i}`)]
+    await expect(recoverOwnerKey(world.at('again/owner.key'), shares)).rejects.toThrow(/^expected/)
+  }
+})
+
+test('a module that keeps which request a token has paid for takes both again after a restart', async () => {
+  const paid = new Map<string, string>()
+  const authorizeUnlock = (token: Uint8Array, _elements: number, request: string) => {
+    const name = Buffer.from(token).toString('hex')
+    if (!paid.has(name)) paid.set(name, request)
+    return paid.get(name) === request ? 'paid' : undefined
+  }
+  const { world, mapOf, unlocks } = await sold()
+  await (await mapOf()).unlock('otter')
+  const shares = [await readShare(world.at('share-1'))]
+  const purchase = unlocks()[0]!
+  const other = Buffer.concat([purchase.subarray(0, 32), unlocks()[1]!.subarray(32, 64), purchase.subarray(64)])
+  const statuses: number[] = []
+  for (const payload of [purchase, purchase, Buffer.from(other.fill(0, 26, 30))]) {
+    const meter = await Meter.open({ ...PLENTY, countIn: world.at('count') })
+    const app = await createEvaluator({ shares, meter, authorizeUnlock })
+    statuses.push((await app.inject({ method: 'POST', url: '/v1/unlock', payload })).statusCode)
+    await app.close()
+  }
+  expect(statuses).toEqual([200, 200, 401])
 })

@@ -13,13 +13,11 @@ import {
   type Key,
   type KeyhushMap,
   type ManyOptions,
-  NetworkError,
   type Normalize,
-  ProtocolError,
   platformClock,
   platformRandom,
-  RateLimitedError,
   READ,
+  ServerError,
   serversBeside,
   sleep,
   TamperedError,
@@ -28,9 +26,10 @@ import {
   toApp,
   UnsupportedError,
   UsageError,
+  VersionError,
   wantedOf,
 } from '@keyhush/client/beside'
-import { fromHex, toHex } from '@keyhush/protocol'
+import { equalBytes, fromHex, toHex } from '@keyhush/protocol'
 import { databaseIdOf, inputOf, listKeyOf, opened, unlocked, unlockingOf } from '../wire/derive.js'
 import { MOST_KEYS } from '../wire/messages.js'
 import { elementsOf } from './evaluation.js'
@@ -146,14 +145,27 @@ export function confidential(map: KeyhushMap, options: ConfidentialOptions): Key
   return Object.create(map, Object.getOwnPropertyDescriptors(own)) as KeyhushMap
 }
 
+/** One version of a value, that was paid for, or for which there are tokens. */
+interface Bought {
+  /** salt and input */
+  readonly input: Uint8Array
+  readonly sealed: Uint8Array
+  readonly purchase: Promise<Purchase>
+  isSent: boolean
+  /** the replies did not open it */
+  isDoubted: boolean
+  /** it came when nobody waited any more */
+  value?: Uint8Array
+}
+
 /** What is read of a value. */
 type Read<T> = (value: Found & Uint8Array, call: string) => T
 
 type Open = (evaluated: Uint8Array, sealed: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>
 
 class Lookups {
-  /** by salt and input; until the app has the value */
-  readonly #bought = new Map<string, Promise<Purchase>>()
+  /** by the key's input; until the app has the value */
+  readonly #bought = new Map<string, Bought>()
   readonly #map: KeyhushMap
   readonly #evaluators: Evaluators
   readonly #options: ConfidentialOptions
@@ -209,32 +221,54 @@ class Lookups {
     const [[wanted]] = callApp(() => wantedOf('unlock', [key], 1, normalize))
     await this.#assertOpen()
     signal?.throwIfAborted()
-    const bought = async (over: AbortSignal) => {
-      const [sealed] = await this.#lookUp([wanted!], 1, over, (_, sealed) => sealed)
-      return sealed && (await this.#buy(wanted!, sealed, over))
-    }
-    return await this.#inTime(bought, signal, timeoutMs)
+    return await this.#inTime(over => this.#buy(wanted!, over), signal, timeoutMs)
   }
 
-  async #buy(key: Uint8Array, sealed: Uint8Array, over: AbortSignal): Promise<Found> {
-    const input = unlockingOf(key, sealed)
-    if (!input) throw notSealed()
-    over.throwIfAborted() // nobody waits for it
-    const id = toHex(input)
-    const purchase = this.#bought.get(id) ?? purchaseOf(this.#evaluators, input, this.#options.unlock!.authorize)
-    this.#bought.set(id, purchase)
+  async #buy(key: Uint8Array, over: AbortSignal): Promise<Found> {
+    const id = toHex(inputOf(key))
+    // What is paid for needs no lookup: a limit may be used up by now, and the list may have another version.
+    const bought = this.#isPaid(id) ? this.#bought.get(id) : await this.#chosen(id, key, over)
+    if (!bought) return undefined
+    const drop = () => {
+      if (this.#bought.get(id) === bought) this.#bought.delete(id)
+    }
+    const purchase = await bought.purchase.catch(error => {
+      drop()
+      throw error
+    })
+    if (!bought.isSent) over.throwIfAborted() // nobody waits for it; the tokens are kept
+    bought.isSent = true
     try {
-      const value = await unlock(this.#evaluators, await purchase, evaluated => unlocked(evaluated, sealed))
-      if (!over.aborted) this.#bought.delete(id)
-      return new Uint8Array(value)
+      bought.value ??= await unlock(this.#evaluators, purchase, evaluated => unlocked(evaluated, bought.sealed))
+      if (!over.aborted) drop()
+      return new Uint8Array(bought.value)
     } catch (error) {
-      // It was not sent, or refused for good.
-      const isOpen =
-        error instanceof NetworkError || error instanceof RateLimitedError || error instanceof TamperedError
-      const isReply = error instanceof ProtocolError && error.refusal === undefined
-      if (!isOpen && !isReply) this.#bought.delete(id)
+      bought.isDoubted = error instanceof TamperedError // perhaps the list has a better version
+      // Any other refusal may end, and the tokens that were taken are worth it.
+      const isSpent = error instanceof ServerError && error.refusal === 'unauthorized'
+      if (isSpent || error instanceof VersionError) drop()
       throw error
     }
+  }
+
+  #isPaid(id: string): boolean {
+    const bought = this.#bought.get(id)
+    return bought !== undefined && bought.isSent && !bought.isDoubted
+  }
+
+  /** Which version is bought; undefined: the key is absent. */
+  async #chosen(id: string, key: Uint8Array, over: AbortSignal): Promise<Bought | undefined> {
+    const [sealed] = await this.#lookUp([key], 1, over, (_, sealed) => sealed)
+    const input = sealed && unlockingOf(key, sealed)
+    if (!sealed) return undefined
+    if (!input) throw notSealed()
+    over.throwIfAborted() // nobody waits for it
+    const before = this.#bought.get(id)
+    if (before && (this.#isPaid(id) || equalBytes(before.input, input))) return before
+    const purchase = purchaseOf(this.#evaluators, input, this.#options.unlock!.authorize)
+    const bought = { input, sealed, purchase, isSent: false, isDoubted: false }
+    this.#bought.set(id, bought)
+    return bought
   }
 
   /**
