@@ -25,8 +25,10 @@ export class Tokens {
     }
   }
 
-  /** A token that was never given before. */
-  spend = evaluator => {
+  /** A token that was never given before. It buys a lookup of one key: getMany() of several is refused, and would lose it. */
+  spend = (evaluator, elements = 2) => {
+    if (elements !== 2)
+      throw new Error(`expected a lookup of one key for each token, got ${elements} elements; use get()`)
     const token = this.#keptFor(new URL(evaluator).host).pop()
     if (token) return token
     throw new Error(`expected a token for ${evaluator}, got none; call get() before the lookup`)

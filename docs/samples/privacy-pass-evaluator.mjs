@@ -13,8 +13,8 @@ import { appendFileSync, fdatasyncSync, openSync, readFileSync, writeSync } from
 
 const { ISSUER, ISSUER_KEY, ORIGIN, SPENT } = process.env
 
-/** What one token buys: a lookup of one key. */
-const MOST_ELEMENTS = 2
+/** What one token buys: a lookup of one key, and never a value of a priced list, for which an evaluator asks with one element. */
+const ELEMENTS = 2
 
 const TOKEN_TYPE = 2
 /** token type (2) ‖ nonce (32) ‖ challenge digest (32) ‖ token key id (32) ‖ signature (256) */
@@ -31,15 +31,22 @@ const challenge = Buffer.concat([uint16(TOKEN_TYPE), sized(ISSUER), Buffer.of(0)
 const accepted = Buffer.concat([sha256(challenge), sha256(tokenKey)])
 
 appendFileSync(SPENT, '\n') // ends a line that a crash has cut
-const spent = new Set(readFileSync(SPENT, 'utf8').split('\n'))
+/** Tokens, and the requests for which they were spent. */
+const spent = new Map(
+  readFileSync(SPENT, 'utf8')
+    .split('\n')
+    .map(line => line.split(' ')),
+)
 const file = openSync(SPENT, 'a')
 
-export default function authorize(token, elements) {
+export default function authorize(token, elements, request) {
   const nonce = Buffer.from(token.subarray(NONCE, DIGEST)).toString('hex')
-  if (elements > MOST_ELEMENTS || !isGenuine(Buffer.from(token)) || spent.has(nonce)) return undefined
-  spent.add(nonce)
-  writeSync(file, `${nonce}\n`)
+  if (elements !== ELEMENTS || !isGenuine(Buffer.from(token))) return undefined
+  // The same request again, after a restart: its reply was lost.
+  if (spent.has(nonce)) return spent.get(nonce) === request ? 'token' : undefined
+  writeSync(file, `${nonce} ${request}\n`)
   fdatasyncSync(file) // before the reply leaves
+  spent.set(nonce, request) // not before: on a full disk, the same token may come again
   return 'token'
 }
 
