@@ -184,7 +184,8 @@ let world: Awaited<ReturnType<typeof own>>
 test('a map takes no list of another kind: nothing is bought where nothing is priced', async () => {
   const { mapOf, sent } = await sold()
   const map = await mapOf({ unlock: undefined })
-  await expect(map.has('otter')).rejects.toMatchObject({ code: 'unsupported', reason: 'offer' })
+  const message = expect.stringContaining('got a priced one; pass unlock')
+  await expect(map.has('otter')).rejects.toMatchObject({ code: 'unsupported', reason: 'offer', message })
   expect(sent).toEqual([])
 })
 
@@ -291,13 +292,22 @@ test('lookups of an account, of which there are many, do not push out what is pa
   expect(await status('/v1/unlock', purchase)).toBe(200)
 })
 
+test('a key file that was cut off is none, and not that of a list without prices', async () => {
+  const { world } = await sold()
+  const key = await readFile(world.key, 'utf8')
+  for (let end = 0; end < key.trimEnd().length; end++) {
+    await writeFile(world.at('cut.key'), key.slice(0, end))
+    await expect(readOwnerKey(world.at('cut.key'))).rejects.toThrow(/damaged/)
+  }
+})
+
 test('shares that do not fit the second key recover nothing', async () => {
   const { world } = await sold()
   const share = await readFile(world.at('share-2'), 'utf8')
   await mkdir(world.at('again'))
   for (const [i, bad] of [
     share.replace(/unlock-secret ../, before => `unlock-secret ${before.endsWith('11') ? '22' : '11'}`),
-    share.slice(0, share.indexOf('unlock-')),
+    share.replace(/unlock-.*\n/g, ''),
   ].entries()) {
     await writeFile(world.at(`bad-${i}`), bad)
     const shares = [world.at('share-1'), world.at(`bad-${i}`)]

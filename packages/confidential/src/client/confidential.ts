@@ -252,8 +252,8 @@ class Lookups {
   }
 
   #isPaid(id: string): boolean {
-    const bought = this.#bought.get(id)
-    return bought !== undefined && bought.isSent && !bought.isDoubted
+    const { isSent = false, isDoubted = false } = this.#bought.get(id) ?? {}
+    return isSent && !isDoubted
   }
 
   /** Which version is bought; undefined: the key is absent. */
@@ -305,11 +305,12 @@ class Lookups {
   #assertDatabase(): void {
     const { databaseId } = this.#evaluators
     if (this.#map.databaseId === undefined || this.#map.databaseId === toHex(databaseId)) return
-    const what = 'expected servers with the list of this evaluation key, got another list'
-    throw new UnsupportedError(
-      'offer',
-      `${what}; check evaluationKey and servers, and that the list was built with its --name`,
-    )
+    const { evaluationKey, unlock } = this.#options
+    const isOfOtherKind = this.#map.databaseId === toHex(databaseIdOf(evaluationKey, unlock === undefined))
+    const kind = unlock ? 'one without prices; pass no unlock' : 'a priced one; pass unlock'
+    const other = 'another list; check evaluationKey and servers, and that the list was built with its --name'
+    const what = 'expected servers with the list of this evaluation key'
+    throw new UnsupportedError('offer', `${what}, got ${isOfOtherKind ? kind : other}`)
   }
 
   async #inTime<T>(

@@ -202,6 +202,7 @@ interface GetConfidentialArguments extends GetArguments {
   readonly evaluators?: readonly string[]
   readonly atLeast?: number
   readonly token?: string
+  readonly priced?: boolean
 }
 
 program
@@ -211,17 +212,20 @@ program
   .option('--evaluators <a,b>', 'base URLs of the evaluators (default: the servers)', urls)
   .requiredOption('--evaluation-key <key>', "the owner's public key: 64 hexadecimal digits")
   .addOption(counted('--at-least <n>', 'how many evaluators suffice (default: all)'))
-  .option('--token <file>', 'file with a token, for evaluators that demand one')
+  .option('--token <file>', 'file with a token (all its bytes), for evaluators that demand one')
+  .option('--priced', 'the list is priced: say which keys are there, with an empty value')
   .option('--publisher-key <key>', 'accept only what this key signed: 64 hex digits or a file of them')
   .option('--witnesses <file>', 'with --publisher-key: policy; accept only what enough of its witnesses have seen')
   .option('--stdin', 'read keys from standard input, one a line')
   .option('--json', 'print lines of JSON, as `keyhush get`')
   .action(async (keys: string[], options: GetConfidentialArguments) => {
     status.failed = 2
-    const { servers, evaluators = servers, evaluationKey, atLeast, token } = options
+    const { servers, evaluators = servers, evaluationKey, atLeast, token, priced } = options
     const bytes = token === undefined ? undefined : new Uint8Array(await readFile(token))
     const authorize = bytes && (() => bytes)
-    status.done = await get(keys, options, map => confidential(map, { evaluationKey, evaluators, atLeast, authorize }))
+    const unlock = priced ? { authorize: () => new Uint8Array() } : undefined // which is never called
+    const wanted = { evaluationKey, evaluators, atLeast, authorize, unlock }
+    status.done = await get(keys, options, map => confidential(map, wanted))
   })
 
 program

@@ -166,8 +166,9 @@ const keyIn = ({ hex, number, has }: Fields): OwnerKey => ({
 
 const fieldsToWrite = (key: OwnerKey) => ({
   ...{ evaluation: key.evaluationKey, 'value-bytes': key.valueBytes, evaluators: key.evaluators },
-  ...{ 'at-least': key.atLeast, deal: key.deal, secret: toHex(key.secret) },
+  ...{ 'at-least': key.atLeast, deal: key.deal },
   ...(key.unlockSecret && { 'unlock-secret': toHex(key.unlockSecret), 'unlock-key': key.unlockKey! }),
+  secret: toHex(key.secret), // last: a file that was cut off is none, and never that of a list without prices
 })
 
 const textOf = (key: OwnerKey): string => lines(OWNER, fieldsToWrite(key))
