@@ -184,6 +184,7 @@ let world: Awaited<ReturnType<typeof own>>
 test('a map takes no list of another kind: nothing is bought where nothing is priced', async () => {
   const { mapOf, sent } = await sold()
   const map = await mapOf({ unlock: undefined })
+  await expect(map.hasMany(['otter'], null as never)).rejects.toMatchObject({ code: 'usage' }) // and nothing is unhandled
   const message = expect.stringContaining('got a priced one; pass unlock')
   await expect(map.has('otter')).rejects.toMatchObject({ code: 'unsupported', reason: 'offer', message })
   expect(sent).toEqual([])

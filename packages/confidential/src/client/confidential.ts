@@ -183,14 +183,14 @@ class Lookups {
   }
 
   async many<T>(call: string, read: Read<T>, keys: Iterable<Key>, how: ManyOptions): Promise<(T | undefined)[]> {
+    checkOptions(call, how)
+    checkNames(call, how, ['signal', 'timeoutMs', 'padTo'])
     return await toApp(this.#found(call, read, keys, how), how.signal)
   }
 
   async #found<T>(call: string, read: Read<T>, keys: Iterable<Key>, how: ManyOptions): Promise<(T | undefined)[]> {
     const { normalize, timeoutMs: defaultMs = TIMEOUT_MS } = this.#options
     const { signal, timeoutMs = defaultMs } = how
-    checkOptions(call, how)
-    checkNames(call, how, ['signal', 'timeoutMs', 'padTo'])
     // Before the first await: the caller may wipe its keys as soon as it has called.
     const [wanted, count] = callApp(() => wantedOf(call, keys, how.padTo, normalize))
     if (count > MOST_KEYS) {
