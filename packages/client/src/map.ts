@@ -490,7 +490,7 @@ export class OpenedMap {
 
   /** A lookup goes on after a timeout: a timeout changes nothing that is sent (P5). */
   async #ask<T>(question: Question<T>, { signal, timeoutMs }: CallOptions): Promise<T> {
-    return await this.#within(timeoutMs, signal, late => abortable(this.#session.ask(question, signal), late))
+    return await this.#within(timeoutMs, signal, late => abortable(this.#session.ask(question, signal, late), late))
   }
 
   async #download({ signal, timeoutMs }: CallOptions, work: (signal: AbortSignal) => Promise<void>): Promise<void> {

@@ -1,7 +1,7 @@
 // A map's filter: it is downloaded once, follows the servers' lists as watches do, and is stored. What is sent depends on manifests and on
 // servers' lines, never on a key.
 
-import { equalBytes, type Info, type Manifest } from '@keyhush/protocol'
+import { equalBytes, type Info, type Manifest, toHex } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS, FILTER_BEHIND_MS, FILTER_LONGEST_PAUSE_MS } from '../base/constants.js'
@@ -25,7 +25,7 @@ import { followEvents } from '../session/events.js'
 import type { FilterInfo } from '../session/session.js'
 import type { Parts } from '../state/machine.js'
 import type { How } from '../state/newest.js'
-import { type OpenedStore, openStorage, StoreFailure, watched } from '../store/storage.js'
+import { isMoved, type OpenedStore, openStorage, StoreFailure, watched } from '../store/storage.js'
 import { type Elsewhere, followLists, type Outcome, type Reader } from '../watching/following.js'
 import { HeldFilter, hasHash } from './held.js'
 import { StoredFilter } from './keeping.js'
@@ -54,9 +54,15 @@ export class Filter implements Reader {
   #steps: Step[] = []
   /** the newest epoch that a server has shown, since when it was newer than this one, by the clock */
   #newest = 0
+  /** without a publisher's key, what each server has shown last */
+  #unproved: readonly number[] = []
   #newestSince = 0
   /** another manifest of its epoch is signed, or agreed on */
   #isForked = false
+  /** servers have another database, or have all gone back behind this epoch */
+  #isElsewhere = false
+  /** what servers have shown since this began to follow */
+  #shown: Pick<Manifest, 'databaseId' | 'epoch'>[] = []
   #told: FilterState = 'loading'
   readonly #waiting = new Set<() => void>()
   #isInMemory = false
@@ -98,7 +104,9 @@ export class Filter implements Reader {
     if (this.#held === undefined) return 'loading'
     const { clock } = this.#parts.environment
     const isLate = this.#isNewerShown && clock.now() - this.#newestSince > FILTER_BEHIND_MS
-    return isLate || this.#isForked || isExpired(this.#held.at.manifest, clock) ? 'behind' : 'ready'
+    return isLate || this.#isForked || this.#isElsewhere || isExpired(this.#held.at.manifest, clock)
+      ? 'behind'
+      : 'ready'
   }
 
   get info(): FilterInfo {
@@ -118,6 +126,7 @@ export class Filter implements Reader {
   /** Resolves when it answers. */
   async whenReady(signal: AbortSignal | undefined): Promise<void> {
     while (this.state !== 'ready') {
+      this.#tell() // it may have expired since
       let wake = () => {}
       const told = new Promise<void>(resolve => {
         wake = resolve
@@ -142,6 +151,7 @@ export class Filter implements Reader {
         return await this.download(progress, signal)
       } catch (error) {
         if (!(error instanceof KeyhushError) && !signal.aborted) throw error
+        if (this.#held !== undefined) return // it has come, but it could not be stored
       }
       await sleep(clock, pause, signal).catch(() => {}) // it has closed
     }
@@ -200,11 +210,14 @@ export class Filter implements Reader {
 
   #hold(held: HeldFilter | undefined): void {
     if (held === undefined) return
+    const before = this.#held?.at.manifest.databaseId
+    if (before !== undefined && !equalBytes(before, held.at.manifest.databaseId)) this.#newest = 0
     this.#held = held
     this.#base = held.at
     this.hash = this.#hashOf(held.at.bytes)
     this.#steps = []
     this.#isForked = false
+    this.#isElsewhere = false
     this.#tell()
   }
 
@@ -215,6 +228,7 @@ export class Filter implements Reader {
     try {
       await this.#stored.put(held)
     } catch (error) {
+      if (isMoved(error)) return // other tabs have stored theirs
       if (!(error instanceof StoreFailure) || preference === 'required') throw error
       this.#isInMemory = true
       announce({ type: 'storage', storage: 'memory', reason: 'failed' })
@@ -240,10 +254,12 @@ export class Filter implements Reader {
 
   async #followNow(asked: How, from: Link | undefined): Promise<void> {
     if (this.#held === undefined || this.#closing.signal.aborted) return
+    const { signing } = this.#parts
     const order = from === undefined ? this.#links : [from, ...this.#links.filter(link => link !== from)]
-    const groups: readonly Links[] = this.#parts.signing === undefined ? [this.#links] : order.map(link => [link])
+    const groups: readonly Links[] = signing === undefined ? [this.#links] : order.map(link => [link])
     const failures: unknown[] = []
     let apart: Elsewhere | undefined
+    this.#shown = []
     for (const links of groups) {
       try {
         const outcome = await this.#followAt(links, asked)
@@ -264,8 +280,22 @@ export class Filter implements Reader {
       await this.#store()
     }
     await this.#jump(moved === undefined && apart === undefined ? { at: read, why: 'gap' } : apart)
+    this.#compare(failures.length === 0)
     this.#tell()
+    for (const seen of this.#isElsewhere ? this.#shown : []) signing?.checkSuccession(this.#held.at.manifest, seen)
     if (failures.length === groups.length) throw failures[0]
+  }
+
+  /** What it says of another database, or of a history that servers have left, may be wrong. `isOfAll`: no server has failed. */
+  #compare(isOfAll: boolean): void {
+    if (this.#shown.length === 0) return
+    const isSame = this.#shown.every(seen => this.#isOfThis(seen))
+    const isBack = isOfAll && this.#shown.every(({ epoch }) => epoch < this.#held!.at.manifest.epoch)
+    this.#isElsewhere = !isSame || isBack
+  }
+
+  #isOfThis({ databaseId }: Pick<Manifest, 'databaseId'>): boolean {
+    return this.#held === undefined || equalBytes(this.#held.at.manifest.databaseId, databaseId)
   }
 
   /** To an epoch to which no list leads, or to which fewer bytes lead by a download. */
@@ -298,14 +328,19 @@ export class Filter implements Reader {
   #looking(): Looking {
     const { signing, atLeast } = this.#parts
     const onReplies = (replies: readonly (Info | undefined)[]) => {
-      for (const { epoch } of replies.flatMap(info => info?.epochs ?? [])) this.#showed(epoch)
+      const isOther = ({ database }: Info) => this.#held && toHex(this.#held.at.manifest.databaseId) !== database
+      const newest = (info: Info) => (isOther(info) ? 0 : Math.max(...info.epochs.map(({ epoch }) => epoch)))
+      const before = this.#unproved
+      this.#unproved = replies.map((info, i) => (info === undefined ? (before[i] ?? 0) : newest(info)))
+      this.#showed(0)
     }
     return signing === undefined ? { needed: atLeast, onReplies } : { needed: 1 }
   }
 
   /** A server shows this epoch, with a publisher's key a signed one. */
   shown({ manifest }: Agreed): void {
-    this.#showed(manifest.epoch)
+    this.#shown.push(manifest)
+    if (this.#isOfThis(manifest)) this.#showed(manifest.epoch)
   }
 
   #showed(epoch: number): void {
@@ -318,14 +353,19 @@ export class Filter implements Reader {
     late.then(() => this.#tell()).catch(() => {})
   }
 
-  /** Whether this epoch is newer than the filter's; servers show it. */
-  isBefore({ epoch }: Pick<Manifest, 'epoch'>): boolean {
-    this.#showed(epoch)
-    return this.#held !== undefined && this.#held.at.manifest.epoch < epoch
+  /** Whether this epoch is newer than the filter's, or of another database; servers show it. */
+  isBefore(manifest: Pick<Manifest, 'databaseId' | 'epoch'>): boolean {
+    if (!this.#isOfThis(manifest)) {
+      this.#isElsewhere = true
+      this.#tell()
+      return true
+    }
+    this.#showed(manifest.epoch)
+    return this.#held !== undefined && this.#held.at.manifest.epoch < manifest.epoch
   }
 
   get #isNewerShown(): boolean {
-    return this.#held !== undefined && this.#newest > this.#held.at.manifest.epoch
+    return this.#held !== undefined && Math.max(this.#newest, ...this.#unproved) > this.#held.at.manifest.epoch
   }
 
   take(step: Step): void {

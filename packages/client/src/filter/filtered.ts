@@ -10,8 +10,9 @@
 import type { Manifest } from '@keyhush/protocol'
 import { equalBytes } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
-import { abortable } from '../base/abort.js'
+import { abortable, onAbort } from '../base/abort.js'
 import { checkNames, checkOptions, expected, oneOf } from '../base/boundary.js'
+import { SLOW_MS } from '../base/constants.js'
 import { UsageError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
@@ -91,8 +92,12 @@ class FilteredSession implements Session {
   #beginning: Promise<void> | undefined
   #hasBegun = false
   #begin: () => Promise<void> = async () => {}
-  /** a call that was sent last has failed */
-  #hasFailed = false
+  /** calls that were sent so far */
+  #calls = 0
+  /** how many there were when one had failed, or was given up; 0: one that began later has succeeded */
+  #failedAfter = 0
+  /** when those that are under way were sent */
+  readonly #underWay = new Set<{ readonly since: number }>()
 
   constructor(parts: FilteredParts, wishes: FilterOptions, inner: UnbegunSession, filter: Filter) {
     this.#parts = parts
@@ -130,7 +135,7 @@ class FilteredSession implements Session {
     this.#begin = () => this.#inner.begin(progress, signal)
     const begun = this.#begun()
     if (this.#filter.held !== undefined) {
-      begun.catch(() => {}) // the next call that is sent tries again
+      begun.then(() => this.#catchUp()).catch(() => {}) // the next call that is sent tries again
       this.#filter.follow({}).catch(() => {})
       return
     }
@@ -157,7 +162,7 @@ class FilteredSession implements Session {
     this.#filter.listen()
   }
 
-  async ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
+  async ask<T>(question: Question<T>, signal?: AbortSignal, late?: AbortSignal): Promise<T> {
     const { keys, padTo = 0 } = question
     const isTooLong = padTo > (this.#inner.maxQueries ?? padTo) // refused alike, whatever its keys are
     if (keys === undefined || isTooLong) return await this.#send(question, signal)
@@ -169,19 +174,38 @@ class FilteredSession implements Session {
     // All keys are looked at, whichever passes.
     const absent = keys.map(key => this.#filter.excludes(key))
     if (!(absent.includes(false) || isCovered || this.#hasFailed)) return keys.map(() => undefined) as T
-    const sent = this.#send(without(question, absent, environment.random)) as Promise<T>
-    sent
-      .then(
-        () => {
-          this.#hasFailed = false
-        },
-        error => {
-          if (!(error instanceof UsageError)) this.#hasFailed = true
-        },
-      )
-      .then(() => this.#catchUp())
-      .catch(() => {}) // of a core that has crashed: the next lookup says so
-    return await abortable(sent, signal)
+    return await abortable(
+      this.#sent(without(question, absent, environment.random), [signal, late]) as Promise<T>,
+      signal,
+    )
+  }
+
+  /** Whether the app may be asking again, for a server has refused, or keeps silent. It sees nothing in that, as all calls are sent. */
+  get #hasFailed(): boolean {
+    const { clock } = this.#parts.environment
+    return this.#failedAfter > 0 || [...this.#underWay].some(({ since }) => clock.now() - since >= SLOW_MS)
+  }
+
+  async #sent<T>(question: Question<T>, enders: readonly (AbortSignal | undefined)[]): Promise<T> {
+    const own = { since: this.#parts.environment.clock.now() }
+    const number = ++this.#calls
+    const failed = () => {
+      this.#failedAfter = this.#calls
+    }
+    const ends = enders.map(ender => ender && onAbort(ender, failed))
+    this.#underWay.add(own)
+    try {
+      const answer = await this.#send(question)
+      if (number > this.#failedAfter) this.#failedAfter = 0
+      return answer
+    } catch (error) {
+      if (!(error instanceof UsageError)) failed()
+      throw error
+    } finally {
+      this.#underWay.delete(own)
+      for (const end of ends) end?.()
+      this.#catchUp()
+    }
   }
 
   /** Lookups may have learned of a newer epoch, where nobody tells of one. */
@@ -192,11 +216,11 @@ class FilteredSession implements Session {
 
   async #waitForFilter(signal: AbortSignal | undefined): Promise<void> {
     const { stats } = this.#parts
-    stats.waitingForTab++
+    stats.waitingForFilter++
     try {
       await this.#filter.whenReady(signal)
     } finally {
-      stats.waitingForTab--
+      stats.waitingForFilter--
     }
   }
 

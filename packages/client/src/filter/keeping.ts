@@ -15,6 +15,8 @@ const SCHEME = 'filter'
 export class StoredFilter {
   readonly #store: StateStore
   readonly #environment: Pick<Environment, 'random' | 'pause'>
+  /** what is stored cannot be used, whatever its epoch */
+  #isDamaged = false
 
   constructor(store: StateStore, environment: Pick<Environment, 'random' | 'pause'>) {
     this.#store = store
@@ -46,6 +48,7 @@ export class StoredFilter {
       if (!isMoved(error)) throw error
       if (!(error instanceof StateUnreadableError)) return undefined // another tab has just replaced it
     }
+    this.#isDamaged = true
     isDamaged()
     return undefined
   }
@@ -60,16 +63,19 @@ export class StoredFilter {
       const head = await readable(this.#store)
       const before = agreedIn(head)?.manifest
       const isSame = before !== undefined && equalBytes(before.databaseId, manifest.databaseId)
-      if (isSame && before.epoch >= manifest.epoch) return
+      if (isSame && !this.#isDamaged && before.epoch >= manifest.epoch) return
       try {
-        if (head === undefined || !isSame) {
+        if (head === undefined || !isSame || this.#isDamaged) {
           const record = { hintId: this.#environment.random(16), scheme: SCHEME, parties: [], fenced: [], ...epoch }
-          return await this.#store.begin(record, held.marks, directory, head?.record.hintId)
+          await this.#store.begin(record, held.marks, directory, head?.record.hintId)
+          this.#isDamaged = false
+          return
         }
         const update = { partial: held.marks, directory, ...epoch }
         return await this.#store.updatePartial(head.record.hintId, head.version, update)
       } catch (error) {
         if (!isMoved(error) || attempt === ATTEMPTS) throw error // another tab has been quicker
+        this.#isDamaged = false
       }
     }
   }

@@ -14,8 +14,10 @@ export interface Awaited {
   readonly asked: readonly string[]
   /** of the servers that are to be asked again after a pause; undefined: there are none */
   readonly lastFailure: ServerError | undefined
-  /** whether another tab is waited for, or a filter */
+  /** whether another tab is waited for */
   readonly waitsForTab: boolean
+  /** whether a filter is, offline too: nothing else ends that */
+  readonly waitsForFilter: boolean
   /** milliseconds that blobs have given back so far; they do not grow while a lookup is under way */
   readonly arrived: number
   /** all of them */
@@ -48,7 +50,7 @@ export async function within<T>(budget: Budget, work: (late: AbortSignal) => Pro
     timer = clock.setTimeout(() => {
       const servers = awaited.asked
       const waits = servers.length > 0 || awaited.waitsForTab
-      if (waits && !connection?.isOffline) waited += step // however late the timer is: a frozen page runs none
+      if (awaited.waitsForFilter || (waits && !connection?.isOffline)) waited += step // however late the timer is: a frozen page runs none
       const now = earned()
       waited = Math.max(0, waited - (now - arrived))
       arrived = now

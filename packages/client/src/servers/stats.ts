@@ -86,8 +86,9 @@ export class Meter implements Traffic {
 
 export class StatsKeeper implements Awaited {
   readonly standing = new Standing()
-  /** calls that wait for another tab, or for a filter */
+  /** calls that wait for another tab, and for a filter */
   waitingForTab = 0
+  waitingForFilter = 0
   readonly offline: readonly Meter[]
   readonly online: readonly Meter[]
   readonly fence: readonly Meter[]
@@ -120,6 +121,10 @@ export class StatsKeeper implements Awaited {
 
   get waitsForTab(): boolean {
     return this.waitingForTab > 0
+  }
+
+  get waitsForFilter(): boolean {
+    return this.waitingForFilter > 0
   }
 
   get arrived(): number {

@@ -35,9 +35,9 @@ export interface Session {
   readonly stats: Stats
   /**
    * Answers a question. `signal` withdraws it until it has begun. After that it only rejects the promise: the requests run
-   * on, so that a server cannot tell (P5).
+   * on, so that a server cannot tell (P5). `late` aborts when the app has its TimeoutError, which changes nothing else.
    */
-  ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T>
+  ask<T>(question: Question<T>, signal?: AbortSignal, late?: AbortSignal): Promise<T>
   /** Brings the map to the newest version of the database that both servers have. */
   sync(signal?: AbortSignal): Promise<void>
   /** Begins anew, with nothing of the old state. The old state stays until the new one is whole. */

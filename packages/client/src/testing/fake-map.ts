@@ -142,6 +142,7 @@ class FakeSession implements Session, Awaited {
   readonly storage = 'memory'
   readonly waitsForTab = false
   readonly lastFailure = undefined
+  readonly waitsForFilter = false
   readonly arrived = 0
   readonly downloaded = 0
   #mode: Mode

@@ -1,0 +1,250 @@
+// What an adversary and a long absence do to filters: lists that are replaced, servers that were put back, calls that are given up, calls
+// that wait.
+
+import { INSTANT_PATH } from '@keyhush/protocol'
+import { describe, expect, test } from 'vitest'
+import type { MapEvent } from '../src/index.js'
+import { StateMovedError } from '../src/store/store.js'
+import { type Environment, MemoryStore, type OpenWithOptions } from '../src/testing.js'
+import { rest, settle } from './support/clock.js'
+import { Harness } from './support/harness.js'
+import { A, B, hang, Network, on } from './support/network.js'
+import { DAY, NOW, publisherKey } from './support/signed.js'
+import { Directory, KEYS, pass, textOf } from './support/watched.js'
+
+const [LISTED, OTHER] = KEYS as [string, string]
+const LATER = KEYS.at(-1)! // not there at first
+const marked = (signs = true, manifest = {}) => new Directory(signs, manifest, 12, true)
+const ABSENT = 'absent-1.example'
+const lookups = ({ seen }: Pick<Network, 'seen'>) => seen.filter(({ path }) => path === INSTANT_PATH)
+const blobs = ({ seen }: Pick<Network, 'seen'>) => seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
+
+let lives = 900
+async function opened(
+  directory: Pick<Directory, 'network' | 'signs'>,
+  options: Partial<OpenWithOptions> = {},
+  environment: Partial<Environment> = {},
+) {
+  const harness = new Harness(directory.network, ++lives, environment)
+  const events: MapEvent[] = []
+  const signed = directory.signs ? { publisherKey } : {}
+  const onEvent = (event: MapEvent) => void events.push(event)
+  const given = { mode: 'instant', storage: 'memory', push: false, onEvent, ...signed, ...options } as const
+  const map = await harness.open(given)
+  await rest()
+  return { harness, map, events, drive: harness.drive, clock: harness.clock, network: directory.network }
+}
+const filter = (meanwhile: 'ask' | 'wait', cover = 0) => ({ filter: { cover, meanwhile } })
+function disk() {
+  const stores = new Map<string, MemoryStore>()
+  const openStore: Environment['openStore'] = async identity => {
+    const store = stores.get(identity.join()) ?? new MemoryStore({ durable: true })
+    stores.set(identity.join(), store)
+    return { store, storage: 'persistent' }
+  }
+  return { stores, openStore }
+}
+
+describe('after a call that the app has given up, all calls are sent until one that began later succeeds', () => {
+  const sends = async (spoil: (life: Awaited<ReturnType<typeof opened>>) => Promise<unknown>, key: string) => {
+    const life = await opened(marked(), filter('wait'))
+    await spoil(life)
+    life.network.misbehave[A] = undefined
+    const before = lookups(life.network).length
+    await life.drive(life.map.get(key))
+    return lookups(life.network).length > before
+  }
+  const silent = (life: Awaited<ReturnType<typeof opened>>) => {
+    life.network.misbehave[A] = hang(INSTANT_PATH)
+  }
+  test.each([
+    [
+      'after timeoutMs',
+      async life => {
+        silent(life)
+        await life.harness.failure(life.map.get(LISTED, { timeoutMs: 1_000 }))
+      },
+    ],
+    [
+      'by its signal',
+      async life => {
+        silent(life)
+        const ending = new AbortController()
+        const got = life.map.get(LISTED, { signal: ending.signal }).catch(() => {})
+        await rest()
+        ending.abort()
+        await got
+      },
+    ],
+    [
+      'while it is slow',
+      async life => {
+        silent(life)
+        life.map.get(LISTED).catch(() => {})
+        await pass(life.harness, 2_001)
+      },
+    ],
+    [
+      'though one that began before succeeds',
+      async life => {
+        let asked = 0
+        life.network.misbehave[A] = on(INSTANT_PATH, async genuine => {
+          if (asked++ !== 1) return new Response('', { status: 503 })
+          await life.clock.wait(6_000)
+          return genuine
+        })
+        const both = await life.drive(Promise.allSettled([life.map.get(LISTED), life.map.get(OTHER)]))
+        expect(both.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+      },
+    ],
+  ] as [string, (life: Awaited<ReturnType<typeof opened>>) => Promise<unknown>][])('%s', async (_, spoil) => {
+    expect([await sends(spoil, LISTED), await sends(spoil, ABSENT)]).toEqual([true, true])
+  })
+})
+
+describe('of another database it excludes nothing', () => {
+  const replaced = (signs: boolean) => {
+    const [old, now] = [7, 8].map(byte => marked(signs, { databaseId: new Uint8Array(16).fill(byte) })) as [
+      Directory,
+      Directory,
+    ]
+    old.publish({ [LISTED]: undefined })
+    old.publish({ [OTHER]: 'x' })
+    return { old, now }
+  }
+
+  test.each(['instant', 'filter'] as const)('stored, under one key, in mode %s: sync() says so', async mode => {
+    const { openStore } = disk()
+    const { old, now } = replaced(true)
+    const how = { ...(mode === 'instant' ? filter('ask') : { mode }), storage: 'required' } as const
+    const first = await opened(old, how, { openStore })
+    await first.drive(first.map.sync())
+    await first.drive(first.map.close())
+    const { map, drive, harness } = await opened(now, how, { openStore })
+    await rest()
+    expect(map.filter?.state).toBe('behind')
+    if (mode === 'instant') expect(textOf(await drive(map.get(LISTED)))).toBe('v0..........')
+    else expect(map.excludes(LISTED)).toBe(false)
+    expect(await harness.failure(map.sync())).toMatchObject({ code: 'signature' })
+  })
+
+  test.each(['sync()', 'a lookup'])('without a key: %s finds the other, and its filter answers', async by => {
+    const { old, now } = replaced(false)
+    let { network } = old
+    const { map, drive } = await opened(old, filter('ask'), { fetch: (url, init) => network.fetch(url, init) })
+    await drive(map.sync())
+    ;({ network } = now)
+    await drive(by === 'sync()' ? map.sync() : map.get(OTHER))
+    await rest()
+    expect(map.filter).toMatchObject({ epoch: 1, state: 'ready' })
+    expect(textOf(await drive(map.get(LISTED)))).toBe('v0..........')
+  })
+})
+
+test.each([true, false])('servers that were put back: it excludes nothing (signed: %s)', async signs => {
+  const { openStore } = disk()
+  const [old, now] = [marked(signs), marked(signs)]
+  for (let i = 0; i < 5; i++) old.publish({ [OTHER]: `${i}` })
+  const how = { ...filter('ask'), storage: 'required' } as const
+  const first = await opened(old, how, { openStore })
+  await first.drive(first.map.sync())
+  await first.drive(first.map.close())
+  now.publish({ [LATER]: 'come' })
+  const { map, drive } = await opened(now, how, { openStore })
+  await rest()
+  expect(textOf(await drive(map.get(LATER)))).toBe('come')
+})
+
+test('what one server once made up counts until it shows something else', async () => {
+  const C = 'https://c.example'
+  const { newest } = marked(false)
+  const network = new Network({ [A]: [newest], [B]: [newest], [C]: [newest] })
+  const options = { ...filter('wait'), servers: [A, B, C], atLeast: 2 }
+  const { map, drive, harness } = await opened({ network, signs: false }, options)
+  network.misbehave[C] = on('/v1/info', async genuine => {
+    const info = await genuine.json()
+    return Response.json({ ...info, epochs: [{ ...info.epochs[0], epoch: 1_000_000 }] })
+  })
+  await drive(map.sync())
+  await pass(harness, 61_000)
+  expect(map.filter?.state).toBe('behind')
+  network.misbehave[C] = undefined
+  await drive(map.sync())
+  expect(map.filter?.state).toBe('ready')
+})
+
+describe('a call that waits for the filter', () => {
+  test('goes on once an epoch that has expired has a successor', async () => {
+    const directory = marked(true, { expires: NOW + DAY })
+    const { map, clock, drive } = await opened(directory, filter('wait'))
+    clock.pass(DAY * 1000 + 1)
+    const got = map.getText(LISTED)
+    await settle()
+    directory.publish({ [OTHER]: 'new' }, [A, B], { expires: NOW + 30 * DAY })
+    await drive(map.sync())
+    expect(await drive(got)).toBe('v0..........')
+  })
+
+  test('ends in time offline', async () => {
+    let isOffline = false
+    const connection = {
+      get isOffline() {
+        return isOffline
+      },
+      losses: 0,
+      whenOnline: () => () => {},
+    } as unknown as Environment['connection']
+    const { map, clock, harness } = await opened(marked(true, { expires: NOW + DAY }), filter('wait'), { connection })
+    clock.pass(DAY * 1000 + 1)
+    isOffline = true
+    expect(await harness.failure(map.get(LISTED, { timeoutMs: 15_000 }))).toMatchObject({ code: 'timeout' })
+  })
+})
+
+describe('the store', () => {
+  const spoilt = (openStore: NonNullable<Environment['openStore']>, begin: () => Error): Environment['openStore'] => {
+    return async (...parameters) => {
+      const { store } = await openStore(...parameters)
+      Object.assign(store, {
+        begin: async () => {
+          throw begin()
+        },
+      })
+      return { store, storage: 'persistent' }
+    }
+  }
+
+  test('what is damaged is replaced: the next visit downloads nothing', async () => {
+    const { openStore, stores } = disk()
+    const directory = marked()
+    const how = { mode: 'filter', storage: 'required' } as const
+    await opened(directory, how, { openStore })
+    const [[, store]] = [...stores] as [[string, MemoryStore]]
+    const { record, version } = (await store.read())!
+    const { partial, directory: bytes } = await store.readPartial(record.hintId)
+    const { manifest, signature } = record
+    await store.updatePartial(record.hintId, version, {
+      partial: partial.map(mark => mark ^ 1),
+      directory: bytes,
+      manifest,
+      signature,
+    })
+    const visits: number[] = []
+    for (let visit = 0; visit < 2; visit++) {
+      const before = blobs(directory.network).length
+      await opened(directory, how, { openStore })
+      visits.push(blobs(directory.network).length - before)
+    }
+    expect(visits).toEqual([2, 0])
+  })
+
+  test('a disk that is full causes one download; a tab that is always quicker, no unhandled rejection', async () => {
+    for (const error of [() => new Error('full'), () => new StateMovedError('another tab')]) {
+      const directory = marked()
+      const openStore = spoilt(disk().openStore, error)
+      const { map, harness } = await opened(directory, { ...filter('ask'), storage: 'required' }, { openStore })
+      await pass(harness, 3_600_000)
+      expect([map.filter?.state, blobs(directory.network).length]).toEqual(['ready', 2])
+    }
+  })
+})
