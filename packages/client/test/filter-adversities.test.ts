@@ -248,3 +248,39 @@ describe('the store', () => {
     }
   })
 })
+
+describe('what was not heard of for long is asked for before the filter answers, whatever the key', () => {
+  test.each([LATER, ABSENT])('after weeks without a line', async key => {
+    const directory = marked()
+    const { map, drive, harness, network } = await opened(directory, filter('wait'))
+    directory.publish({ [LATER]: 'come' })
+    directory.publish({ [OTHER]: 'x' })
+    directory.forget()
+    await pass(harness, 20 * DAY * 1000)
+    const before = network.seen.length
+    expect(textOf(await drive(map.get(key)))).toBe(key === LATER ? 'come' : undefined)
+    expect(network.seen[before]!.path).toBe('/v1/info')
+    const then = network.seen.length
+    await drive(map.get(ABSENT))
+    expect(network.seen.length).toBe(then)
+  })
+
+  test.each(['instant', 'filter'] as const)('at the next visit, in mode %s', async mode => {
+    const { openStore } = disk()
+    const directory = marked()
+    const how = { ...(mode === 'instant' ? filter('wait') : { mode }), storage: 'required', publisherKey } as const
+    const first = await opened(directory, how, { openStore })
+    await first.drive(first.map.close())
+    directory.publish({ [LATER]: 'come' })
+    const harness = new Harness(directory.network, ++lives, { openStore })
+    const { fetch } = harness.environment
+    const late: Environment['fetch'] = async (url, init) => {
+      await harness.clock.wait(50)
+      return await fetch(url, init)
+    }
+    Object.assign(harness.environment, { fetch: late })
+    const map = await harness.open({ mode: 'instant', push: true, ...how })
+    if (mode === 'filter') expect(map.excludes(LATER)).toBe(false)
+    else expect(textOf(await harness.drive(map.get(LATER)))).toBe('come')
+  })
+})

@@ -4,7 +4,14 @@
 import { equalBytes, type Info, type Manifest, toHex } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
-import { ATTEMPTS, BACKOFF_MS, FILTER_BEHIND_MS, FILTER_LONGEST_PAUSE_MS } from '../base/constants.js'
+import {
+  ATTEMPTS,
+  BACKOFF_MS,
+  FILTER_BEHIND_MS,
+  FILTER_LONGEST_PAUSE_MS,
+  FILTER_UNHEARD_MS,
+  SLOW_MS,
+} from '../base/constants.js'
 import { ClosedError, KeyhushError, ProtocolError, ServerError, UnsupportedError } from '../base/errors.js'
 import type { FilterState, StorageKind } from '../base/events.js'
 import { Turns } from '../base/mutex.js'
@@ -63,6 +70,9 @@ export class Filter implements Reader {
   #isElsewhere = false
   /** what servers have shown since this began to follow */
   #shown: Pick<Manifest, 'databaseId' | 'epoch'>[] = []
+  /** when servers were heard last, by the device's date: it may have slept */
+  #heardAt = Number.NEGATIVE_INFINITY
+  #hearing: Promise<void> | undefined
   #told: FilterState = 'loading'
   readonly #waiting = new Set<() => void>()
   #isInMemory = false
@@ -140,6 +150,29 @@ export class Filter implements Reader {
     }
   }
 
+  /**
+   * Before a call is answered here: if nothing was heard of servers for long, they are asked. Offline, and once they are late, it answers all
+   * the same. Called for each call, whatever its keys are.
+   */
+  async hear(asked: How = {}): Promise<void> {
+    const { clock, connection } = this.#parts.environment
+    const isHeard = Math.abs(clock.date() - this.#heardAt) < FILTER_UNHEARD_MS
+    if (this.#held === undefined || isHeard || connection?.isOffline) return
+    const heard = () => this.heard()
+    this.#hearing ??= this.follow(asked)
+      .then(heard, heard) // the next line, or sync(), tries again
+      .finally(() => {
+        this.#hearing = undefined
+      })
+    await scoped([this.#closing.signal], over => Promise.race([this.#hearing, sleep(clock, SLOW_MS, over)]))
+    heard()
+  }
+
+  /** A server has told of its newest epoch. */
+  heard(): void {
+    this.#heardAt = this.#parts.environment.clock.date()
+  }
+
   // ---- the first download ----------------------------------------------------------------------------
 
   /** Downloads it, as often as that fails. */
@@ -204,6 +237,7 @@ export class Filter implements Reader {
       const what = 'expected a well-formed key directory, got a malformed one'
       throw new ProtocolError(namesOf(servers), `${what}: ${held}; ask their operators`)
     }
+    this.heard()
     this.#hold(held)
     await this.#store()
   }

@@ -136,7 +136,7 @@ class FilteredSession implements Session {
     const begun = this.#begun()
     if (this.#filter.held !== undefined) {
       begun.then(() => this.#catchUp()).catch(() => {}) // the next call that is sent tries again
-      this.#filter.follow({}).catch(() => {})
+      this.#filter.hear().catch(() => {}) // the first call waits for it
       return
     }
     await begun
@@ -170,6 +170,7 @@ class FilteredSession implements Session {
     const isCovered = randomBelow(COIN, environment.random) < this.#wishes.cover * COIN
     await environment.pause() // the app may abort a call that it has just made
     signal?.throwIfAborted()
+    await abortable(this.#filter.hear(), signal)
     if (this.#wishes.meanwhile === 'wait') await this.#waitForFilter(signal)
     // All keys are looked at, whichever passes.
     const absent = keys.map(key => this.#filter.excludes(key))

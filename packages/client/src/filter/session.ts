@@ -61,10 +61,10 @@ class FilterSession implements Session {
     return this.#filter.info
   }
 
-  /** A stored filter answers at once, also offline. */
+  /** A stored filter answers offline too; else servers are asked first. */
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     if (this.#filter.held === undefined) await this.#filter.download(progress, signal, this.#greeting)
-    else this.#filter.follow(this.#greeting).catch(() => {}) // the next line, or sync(), tries again
+    else await abortable(this.#filter.hear(this.#greeting), signal)
   }
 
   listen(): void {
@@ -73,6 +73,7 @@ class FilterSession implements Session {
 
   excludes(key: Uint8Array): boolean {
     this.#assertOpen()
+    this.#filter.hear().catch(() => {}) // for the next call
     return this.#filter.excludes(key)
   }
 
@@ -83,6 +84,7 @@ class FilterSession implements Session {
     if (question.keys === undefined) {
       throw new UsageError("expected a map that looks up, got mode 'filter', which has no records; open another map")
     }
+    await abortable(this.#filter.hear(), signal)
     // All keys are looked at, whichever passes.
     const excluded = question.keys.map(key => this.#filter.excludes(key))
     if (excluded.includes(false)) {
