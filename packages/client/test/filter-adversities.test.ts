@@ -1,7 +1,7 @@
 // What an adversary and a long absence do to filters: lists that are replaced, servers that were put back, calls that are given up, calls
 // that wait.
 
-import { INSTANT_PATH } from '@keyhush/protocol'
+import { INSTANT_PATH, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import type { MapEvent } from '../src/index.js'
 import { StateMovedError } from '../src/store/store.js'
@@ -283,4 +283,28 @@ describe('what was not heard of for long is asked for before the filter answers,
     if (mode === 'filter') expect(map.excludes(LATER)).toBe(false)
     else expect(textOf(await harness.drive(map.get(LATER)))).toBe('come')
   })
+})
+
+test('where a list cannot be applied for want of memory, the old marks are not taken for those of the new epoch', async () => {
+  const directory = marked()
+  let fails = false
+  const pause = async () => {
+    if (!fails || !new Error('here').stack?.includes('HeldFilter.after')) return
+    fails = false
+    throw new RangeError('Array buffer allocation failed')
+  }
+  const { map, drive } = await opened(directory, { mode: 'filter' }, { pause })
+  const next = directory.publish({ [LATER]: 'come' })
+  const { fetch } = directory.network
+  const list = toHex(next.manifest.updateListHash)
+  Object.assign(directory.network, {
+    fetch: async (...parameters: Parameters<typeof fetch>) => {
+      fails ||= parameters[0].endsWith(list)
+      return await fetch(...parameters)
+    },
+  })
+  await expect(drive(map.sync())).rejects.toThrow()
+  await drive(map.sync())
+  expect(map.filter).toMatchObject({ epoch: 2, state: 'ready' })
+  expect(map.excludes(LATER)).toBe(false)
 })

@@ -8,7 +8,7 @@ export type StorageKind = 'persistent' | 'best-effort' | 'memory'
 
 /**
  * What a map's filter does. `loading`: it is downloaded. `ready`: it answers. `behind`: a server has shown a newer epoch for a minute that
- * the filter could not reach, or its epoch has expired; it excludes nothing.
+ * the filter could not reach, or its epoch has expired, or servers have another database, or have all gone back; it excludes nothing.
  */
 export type FilterState = 'loading' | 'ready' | 'behind'
 

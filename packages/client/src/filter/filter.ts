@@ -306,10 +306,10 @@ export class Filter implements Reader {
       }
     }
     const [steps, read] = [this.#steps.splice(0), this.base]
+    // Until they are applied it is where it was, whatever fails.
+    ;[this.#base, this.hash] = [this.#held.at, this.#hashOf(this.#held.at.bytes)]
     const moved = steps.length === 0 ? this.#held : await this.#held.after(steps, this.#parts.environment)
-    if (moved === undefined) {
-      ;[this.#base, this.hash] = [this.#held.at, this.#hashOf(this.#held.at.bytes)]
-    } else if (steps.length > 0) {
+    if (moved !== undefined && steps.length > 0) {
       this.#hold(moved)
       await this.#store()
     }
