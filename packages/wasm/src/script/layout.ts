@@ -40,7 +40,8 @@ export class Layout implements Pick<LayoutHandle, OfInstant> {
     expectWithin('partitions (Q)', partitions, MAX_PARTITIONS)
     expectWithin('records a block (g)', blockRecords, Math.floor(MAX_RECORD_BYTES / recordBytes))
     // What lookups in a sharded database see, all its partitions as one, may be more than anybody holds.
-    const isJoined = partitions === 1 && partitionRecords === records && (records & (records - 1)) === 0
+    const isPower = records > 0 && 2 ** Math.round(Math.log2(records)) === records
+    const isJoined = partitions === 1 && partitionRecords === records && isPower
     const most = isJoined ? MAX_COUNT : Math.min(MAX_PARTITION_RECORDS * blockRecords, MAX_COUNT)
     expectWithin('records a partition (M)', partitionRecords, most)
     expectWithin('records (N)', records, Math.min(partitions * partitionRecords, MAX_COUNT))
