@@ -12,7 +12,7 @@ import { confidentialCommand } from './paths.js'
 import type { Publisher } from './publisher.js'
 import { type RunningServer, startServer } from './servers.js'
 
-/** Elements a day: enough for whoever tries things out. */
+/** Elements a day: enough to try things out. */
 const LIMIT = '1000000'
 
 type Operator = Readonly<Record<'server' | 'evaluator', string>>

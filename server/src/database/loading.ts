@@ -69,9 +69,9 @@ export async function load(
       const lagging = await loader.fill(database, start.manifest, newest.manifest, lists)
       await loader.commit(database, start.manifest, onProgress)
       const before = previous && { manifest: previous.manifest, list: lists.get(head.epoch)!.list }
-      const previousMarks = await loader.marks(database, start.manifest)
+      const previousMarks = previous && (await loader.marks(database, previous.manifest))
       if (before !== undefined) loader.advance(database, newest.manifest, before.list)
-      const slotMarks = await loader.marks(database, newest.manifest, before && previousMarks, before?.list)
+      const slotMarks = await loader.marks(database, newest.manifest, previousMarks, before?.list)
       const { directoryBytes, previousDirectoryBytes, ...directory } = await loader.directory(
         database,
         newest.manifest,

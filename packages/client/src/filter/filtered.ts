@@ -130,7 +130,7 @@ class FilteredSession implements Session {
     return this.#filter.info
   }
 
-  /** With a stored filter it answers at once, also offline. */
+  /** With a stored filter the map opens at once. The first call waits for servers, briefly, unless the device is offline. */
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     this.#begin = () => this.#inner.begin(progress, signal)
     const begun = this.#begun()

@@ -26,12 +26,16 @@ export function identityOf(servers: Servers, apart: Apart, atLeast: number): Ide
 
 /** Of the store for what was shown (session/shown.ts). It names no server, so that states of other sets of servers leave it alone (S5). */
 export function shownIdentity(servers: Servers): Identity {
-  return [`shown+${servers.map(({ name }) => encodeURIComponent(name)).join('+')}`]
+  return besideStates('shown', servers)
 }
 
 /** Of the store for a filter (filter/keeping.ts), beside the states of the same servers. */
 export function filterIdentity(servers: Servers): Identity {
-  return [`filter+${servers.map(({ name }) => encodeURIComponent(name)).join('+')}`]
+  return besideStates('filter', servers)
+}
+
+function besideStates(what: string, servers: Servers): Identity {
+  return [[what, ...servers.map(({ name }) => encodeURIComponent(name))].join('+')]
 }
 
 /** For messages. */
