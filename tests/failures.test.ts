@@ -1,4 +1,4 @@
-// tools/test.mjs counts and shows what fails outside of any test.
+// tools/test.mjs counts and names what fails, also outside of any test.
 
 import { symlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ const FILES = {
   'one.test.ts': `throw new Error('while it loads')`,
 }
 
-test('each failure outside of a test counts, and is shown with its file, also where tests fail', async () => {
+test('each failure counts, and is named with its file, also outside of a test', async () => {
   const folder = await temporaryFolder()
   try {
     await write(folder.path, FILES)
@@ -34,15 +34,16 @@ test('each failure outside of a test counts, and is shown with its file, also wh
       '--eval',
       `${call}; console.log(JSON.stringify(sum))`,
     )
-    const { passed, failed, said } = JSON.parse(printed.trim().split('\n').at(-1)!)
+    const { passed, failed, failures } = JSON.parse(printed.trim().split('\n').at(-1)!)
     expect([passed, failed]).toEqual([2, 1 + 4 + 1]) // the last was skipped without a reason
     for (const failure of [
+      'several.test.ts: fails: AssertionError: expected',
       'several.test.ts: Error: in a hook',
       'several.test.ts: Error: caught by none',
       'several.test.ts: TypeError: too late',
       'one.test.ts: Error: while it loads',
     ]) {
-      expect(said).toContain(failure)
+      expect(failures.join('\n')).toContain(failure)
     }
   } finally {
     await folder.remove()

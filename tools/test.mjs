@@ -1,5 +1,5 @@
 // `npm test` and `npm run test:all`: which files they run, and the sum of what all runs say. A run's result is
-// `{ passed, failed, skipped, said }`: numbers, a line for each reason to skip, and text to print at the end.
+// `{ passed, failed, skipped, said, failures }`: numbers, a line for each reason to skip, text to print at the end, and what failed.
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { build, buildAll, buildPackaged, buildProduct } from './build.mjs'
@@ -67,15 +67,19 @@ async function testApart() {
   ]
 }
 
-/** Runs tests. Prints the output of failed silent runs, what was skipped and why, and the sum. */
+/** Runs tests. Prints the output of failed silent runs, what failed, what was skipped and why, and the sum. */
 async function summed(work) {
   const runs = await orFailed(work())
   for (const { said } of runs) if (said !== undefined) console.error(said)
+  const failures = runs.flatMap(({ failed, failures = [], said = '' }) =>
+    failed > 0 && failures.length === 0 ? [String(said).slice(-1000)] : failures,
+  )
+  if (failures.length > 0) console.error(['These failed:', ...failures].join('\n'))
   for (const line of runs.flatMap(({ skipped = [] }) => skipped)) console.log(`skipped: ${line}`)
   const passed = runs.reduce((sum, one) => sum + one.passed, 0)
   const failed = runs.reduce((sum, one) => sum + one.failed, 0)
   console.log(`${passed} passed, ${failed} failed`)
-  return { passed, failed }
+  return { passed, failed, failures }
 }
 
 function sumBefore() {
@@ -182,7 +186,10 @@ async function cargoTest(what, options, where) {
   const skipped = [...output.matchAll(/^test (\S+) \.\.\. ignored(?:, (.*))?$/gm)].map(
     ([, name, why = 'no reason given']) => `${why}: ${name}`,
   )
-  return code === 0 ? { passed, failed, skipped } : { passed, failed: Math.max(1, failed), skipped, said: output }
+  const failures = [...output.matchAll(/^test (\S+) \.\.\. FAILED$/gm)].map(([, name]) => `${what}: ${name}`)
+  return code === 0
+    ? { passed, failed, skipped }
+    : { passed, failed: Math.max(1, failed), skipped, said: output, failures }
 }
 
 /** Tests the packed packages in bundlers, runtimes and frameworks. Each setup counts as a test. */
@@ -191,9 +198,9 @@ async function testMatrix() {
     run(process.execPath, [join(root, 'tests/run.mjs'), 'matrix'], { mayFail: true }),
   )
   const passed = output.match(/^ {2}works /gm)?.length ?? 0
-  const failed = output.match(/^ {2}FAILS /gm)?.length ?? 0
+  const failures = output.match(/^ {2}FAILS .*/gm) ?? []
   const isWhole = output.includes('\nAll of them work.')
-  return isWhole ? { passed, failed } : { passed, failed: Math.max(1, failed), said: output }
+  return isWhole ? { passed, failed: 0 } : { passed, failed: Math.max(1, failures.length), said: output, failures }
 }
 
 /** Finds these browsers, or all. Installs what is missing, if possible: tests that need what is not there are skipped, with the reason. */
@@ -222,14 +229,20 @@ export async function testTypeScript(options, report = join(cache, 'vitest.json'
   const { numPassedTests: passed, numFailedTests, testResults, outside } = JSON.parse(readFileSync(report, 'utf8'))
   const isWhole = !options.some(option => /^(-t|--testNamePattern)/.test(option))
   const { skipped, unexplained } = isWhole ? skippedOf(testResults) : { skipped: [], unexplained: [] }
-  const said = [
-    ['These failed outside of any test:', ...outside],
-    ['These were skipped without a reason; give one through tests/support/needs.ts:', ...unexplained],
-  ].filter(lines => lines.length > 1)
   const faults = numFailedTests + outside.length + unexplained.length
   // Vitest's setup, or its end, may fail the run as well.
   const failed = code === 0 ? faults : Math.max(1, faults)
-  return { passed, failed, skipped, said: said.length > 0 ? said.flat().join('\n') : undefined }
+  const failedTests = testResults.flatMap(({ name, assertionResults }) =>
+    assertionResults
+      .filter(({ status }) => status === 'failed')
+      .map(({ fullName, failureMessages: [why = ''] }) => [`${relative(root, name)}: ${fullName}`, why.split('\n')[0]]),
+  )
+  const failures = [
+    ...failedTests.map(([test, why]) => `${test}: ${why}`),
+    ...outside,
+    ...unexplained.map(test => `${test}: skipped without a reason; give one through tests/support/needs.ts`),
+  ]
+  return { passed, failed, skipped, failures }
 }
 
 /** `skipped`: a line for each reason and file; `unexplained`: tests that were skipped without a reason. */

@@ -109,7 +109,7 @@ test('a new build, updates, what is loaded again, another copy and a folder have
     }
   }
   await fc.assert(fc.asyncProperty(batches, life), { numRuns: THOROUGH ? 40 : 8, endOnFailure: !THOROUGH })
-}, 120_000)
+})
 
 test('a list without marks is what it was; with them it differs in a flag and a hash, and in the id made of both', async () => {
   const name = 'a name'

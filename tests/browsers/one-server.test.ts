@@ -10,7 +10,7 @@ let site: Site
 beforeAll(async () => {
   one = await startServers({ otter: 'river', heron: 'shore' }, { count: 1 })
   site = await startPage(one.servers)
-}, 60_000)
+})
 afterAll(async () => {
   await site.close()
   await one.close()

@@ -116,7 +116,7 @@ describe.each([
       await map.close()
     }
     await fc.assert(fc.asyncProperty(steps, fc.integer({ min: 1, max: 3 }), life), { numRuns: THOROUGH ? 200 : 15 })
-  }, 60_000)
+  })
 })
 
 test('it follows by lists, without a new download; of long lists and a download, it takes the fewer bytes', async () => {
