@@ -30,12 +30,13 @@ type Run = keyof typeof RUNS
 const SAMPLE = 40
 
 /** Publishes from the first step, with what disturbs it. */
-const run = (world: World, name: Run, disturbance?: Disturbance, record?: PublisherRecord) =>
+const run = (world: World, name: Run, disturbance?: Disturbance, record?: PublisherRecord, isReversed = false) =>
   world.perform(
     options => {
+      const servers = isReversed ? [...options.servers].reverse() : options.servers
       const text = RUNS[name]
       const operations = text === undefined ? undefined : Buffer.from(text)
-      return publish({ ...options, operations, ...(name === 'renew' && { expires: 4_000_000_000 }) })
+      return publish({ ...options, servers, operations, ...(name === 'renew' && { expires: 4_000_000_000 }) })
     },
     disturbance,
     record,
@@ -89,7 +90,7 @@ describe.each([
   )
 })
 
-test('two publishers at once, with one record or two, part no servers, and a run of each heals what is left', async () => {
+test('two publishers at once, with one record or two, that name the servers in opposite orders part none, and a run of each heals what is left', async () => {
   const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
   const draw = chance(5)
   for (let n = 0; n < (THOROUGH ? 60 : 4); n++) {
@@ -100,7 +101,7 @@ test('two publishers at once, with one record or two, part no servers, and a run
     }
     const outcomes = await Promise.all([
       outcomeOf(run(world, 'edit')),
-      outcomeOf(run(world, 'other', undefined, other)),
+      outcomeOf(run(world, 'other', undefined, other, true)),
     ])
     for (const outcome of outcomes)
       expect([n, outcome?.message ?? '']).toEqual([n, expect.not.stringContaining('DIVERGED')])
@@ -147,7 +148,8 @@ test('a server that says to any batch that the generation is full makes no run b
   const world = await World.begin(await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 }), 2, [PUBLISHER])
   const [[url, liar], [, other]] = [...world.servers] as [[string, Server], [string, Server]]
   const inject: Server['inject'] = async (method, path, headers, payload) => {
-    const isRefused = path === '/v1/epochs' && !operationsOf(payload!).includes('"generation"')
+    const isBatch = path === '/v1/epochs' || path === '/v1/checks'
+    const isRefused = isBatch && !operationsOf(payload!).includes('"generation"')
     if (!isRefused) return await liar.inject(method, path, headers, payload)
     return Response.json({ code: 'batch_refused', message: 'full: begin a new generation', line: 1 }, { status: 422 })
   }
@@ -157,6 +159,75 @@ test('a server that says to any batch that the generation is full makes no run b
     expect(other.epoch).toBe(1)
   }
   await world.end()
+})
+
+test('a batch that one server alone refuses reaches no server, whichever it is, and is not kept', async () => {
+  const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
+  for (const count of [2, 3]) {
+    for (let which = 0; which < count; which++) {
+      const world = await World.begin(dataset, count, [PUBLISHER])
+      const [url, server] = [...world.servers][which]!
+      const refuse = () => Response.json({ code: 'batch_refused', message: 'line 1: no', line: 1 }, { status: 422 })
+      const inject: Server['inject'] = async (method, path, ...others) =>
+        method === 'POST' && path !== '/v1/signatures' ? refuse() : await server.inject(method, path, ...others)
+      world.servers.set(url, { ...server, inject })
+      expect(await outcomeOf(run(world, 'edit'))).toMatchObject({ code: 'batch_refused', exit: 1 })
+      expect([...world.servers.values()].map(({ epoch }) => epoch)).toEqual(Array(count).fill(1))
+      world.servers.set(url, server)
+      expect(await outcomeOf(run(world, 'other'))).toBeUndefined()
+      await world.expectWhole()
+      expect([await world.made(RUNS.edit), await world.made(RUNS.other)]).toEqual([0, 1])
+      await world.end()
+    }
+  }
+})
+
+test('a batch that the first server refused, and sends to the others itself, is published before any other', async () => {
+  const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
+  for (const count of [2, 3]) {
+    const world = await World.begin(dataset, count, [PUBLISHER])
+    const [[url, first], [, second]] = [...world.servers] as [[string, Server], [string, Server]]
+    let kept: Parameters<Server['inject']> | undefined
+    const inject: Server['inject'] = async (...request) => {
+      if (request[1] !== '/v1/epochs' || kept !== undefined) return await first.inject(...request)
+      kept = request
+      return Response.json({ code: 'batch_refused', message: 'line 1: no', line: 1 }, { status: 422 })
+    }
+    world.servers.set(url, { ...first, inject })
+    expect(await outcomeOf(run(world, 'edit'))).toMatchObject({ code: 'batch_refused' })
+    world.onEpoch = async server => {
+      if (server === world.servers.get(url)) await second.inject(...kept!)
+    }
+    expect(await outcomeOf(run(world, 'other'))).toBeUndefined()
+    await world.expectWhole()
+    expect([await world.made(RUNS.edit), await world.made(RUNS.other)]).toEqual([1, 1])
+    await world.end()
+  }
+})
+
+test('while the first server refuses what it has checked, nothing else is sent; a generation that it refuses is in the way of nothing', async () => {
+  const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
+  for (const [refused, epoch] of [
+    ['edit', 1],
+    ['generation', 2],
+  ] as const) {
+    const world = await World.begin(dataset, 2, [PUBLISHER])
+    const [[url, first], [, second]] = [...world.servers] as [[string, Server], [string, Server]]
+    const inject: Server['inject'] = async (...request) => {
+      const isRefused =
+        request[1].startsWith('/v1/epochs') && request[3] !== undefined && operationsOf(request[3]) === RUNS[refused]
+      if (!isRefused) return await first.inject(...request)
+      return Response.json({ code: 'batch_refused', message: 'line 1: no', line: 1 }, { status: 422 })
+    }
+    world.servers.set(url, { ...first, inject })
+    expect(await outcomeOf(run(world, refused))).toMatchObject({ code: 'batch_refused', exit: 1 })
+    const next = await outcomeOf(run(world, 'other'))
+    expect([next?.message ?? '', second.epoch]).toEqual([
+      epoch === 1 ? expect.stringContaining('have checked') : '',
+      epoch,
+    ])
+    await world.end()
+  }
 })
 
 test('the steps are those of the page, in order', async () => {

@@ -192,6 +192,7 @@ export class World {
 
   /** Holds what a server took to the rules. */
   async #took(server: Server, path: string, { epoch, publicKey }: Taken, payload: Buffer): Promise<void> {
+    if (path === '/v1/checks') return
     if (path === '/v1/signatures') {
       const lacking = [...this.servers.values()].filter(other => other.epoch < epoch)
       if (lacking.length > 0) this.broken.push(`a signature of epoch ${epoch} came before all servers had the epoch`)

@@ -430,14 +430,20 @@ describe('an operator who wants to forge', () => {
     })
     const published = await publish(edit('honest'), { urls: [url, operators[1].url] })
     expect(published).toMatchObject({ code: 0, stderr: '' })
-    expect(seen.length).toBe(3) // signatures of both manifests, and the batch
+    expect(seen.length).toBe(4) // signatures of both manifests, a check, and the batch
 
     const before = operators[1].manifest
     const forged = batchOn(operators[1].updatable, edit('forged'))
     const own = ed25519.keygen()
-    const first = seen.find(headers => 'keyhush-batch-signature' in headers)!
+    const [checked, first] = seen.filter(headers => 'keyhush-batch-signature' in headers) as [Headers, Headers]
     const publisherKey = fromHex(first['keyhush-batch-signature']!.slice(0, 64))
-    for (const headers of [{}, first, signed(forged, own), signed(forged, { ...own, publicKey: publisherKey })]) {
+    for (const headers of [
+      {},
+      first,
+      checked,
+      signed(forged, own),
+      signed(forged, { ...own, publicKey: publisherKey }),
+    ]) {
       const reply = await send(operators[1], forged, headers)
       expect([reply.status, ((await reply.json()) as { code: string }).code]).toEqual([401, 'unauthorized'])
     }

@@ -7,10 +7,14 @@
 //   2. A signature is sent once all servers have the epoch.
 //   3. With a log, no batch is sent while the newest epoch lacks a quorum of witnesses: servers answer two epochs, so clients that demand
 //      witnesses stay at the one before.
-// And one keeps servers equal: the same server, the first by its URL, always gets a batch first. If it has another, nothing is sent.
+// And three keep servers equal:
+//   4. All servers check a batch before it is sent. They do not check a generation: they would make it twice.
+//   5. The same server, the first by its URL, always gets a batch first, and the others once that has it.
+//   6. No other batch is sent for an epoch before a recorded one has made it, a refused one too: an operator may replay it.
 
 import {
   type BatchEncoding,
+  type BatchUse,
   decodeBatch,
   type EpochStatus,
   equalBytes,
@@ -218,7 +222,7 @@ class Publication implements Record<Step, () => Promise<void>> {
     }
   }
 
-  /** Sends servers that are behind the recorded batches that they lack, and signs what comes of them. */
+  /** Sends servers that are behind the recorded batches that they lack, and all what was recorded for the next epoch. Signs what comes of them. */
   async finish(): Promise<void> {
     for (const [i, next] of this.#chain.slice(1).entries()) {
       await this.#expectOwn(this.#tip) // before anything is sent
@@ -236,18 +240,25 @@ class Publication implements Record<Step, () => Promise<void>> {
       }
       await this.#recordManifest(next, this.#hash(body))
     }
+    await this.#sendLeft()
   }
 
   /** Holds the tip to the record, and the wanted expiry to all clocks. Records the tip. */
   async check(): Promise<void> {
-    await this.#expectOwn(this.#tip)
+    await this.#checkTip()
+    if (this.#wanted === undefined) return
     const { onto } = this.#options
     if (onto !== undefined && onto !== this.#hash(this.#tip.bytes)) {
       const came = 'another: somebody else published meanwhile. Nothing was sent; run it again'
       throw new PublishError(`the servers: expected the epoch that these operations were made for, got ${came}`, 3)
     }
-    const isHinted = hasOneServer(this.#tip.manifest)
-    if (isHinted && !this.#options.own) {
+    checkSealed(this.#tip, this.#wanted)
+    this.#checkExpiry(this.#wanted)
+  }
+
+  async #checkTip(): Promise<void> {
+    await this.#expectOwn(this.#tip)
+    if (hasOneServer(this.#tip.manifest) && !this.#options.own) {
       const why = 'a public hint for lookups with one server must be made from your own copy before you sign it'
       throw new PublishError(`--store: expected it, got none: ${why}; publish at one server, with --store`)
     }
@@ -259,9 +270,6 @@ class Publication implements Record<Step, () => Promise<void>> {
     }
     log?.check(this.#logged) // nothing is signed before
     await log?.ask(this.#options.fetch)
-    if (this.#wanted === undefined) return
-    checkSealed(this.#tip, this.#wanted)
-    this.#checkExpiry(this.#wanted, isHinted)
   }
 
   /** Whether the publisher has a log. */
@@ -316,20 +324,22 @@ class Publication implements Record<Step, () => Promise<void>> {
     this.#wanted = undefined
   }
 
-  /** Sends the batch to the first server, and once that has it to the others. Records it before. */
+  /** Has all servers check the batch, records it, and sends it to the first, and once that has it to the others. */
   async send(): Promise<void> {
     if (this.#wanted === undefined) return
     try {
-      this.#sent = await this.#sendOnce(this.#wanted)
+      await this.#checked(this.#wanted)
     } catch (error) {
       const { code, message } = error as PublishError
       // One server's word: it is believed of a batch that adds, and once a run.
       const isFull = code === 'batch_refused' && message.includes('begin a new') && addsOf(this.#wanted) > 0
       if (!isFull || this.#began) throw error
       await this.#makeRoom(this.#wanted, error as PublishError)
-      this.#sent = await this.#sendOnce(this.#wanted)
+      await this.#checked(this.#wanted)
     }
+    this.#sent = await this.#sendOnce(this.#wanted)
     this.#made ??= this.#sent
+    this.#wanted = undefined
   }
 
   /** The manifest that all servers made of it must be one, and follow the tip, which it becomes. */
@@ -354,7 +364,6 @@ class Publication implements Record<Step, () => Promise<void>> {
     await this.#recordManifest(first, batch)
     this.#tip = first
     this.#sent = undefined
-    this.#wanted = undefined
   }
 
   /** Begins a new generation if it pays. */
@@ -481,7 +490,8 @@ class Publication implements Record<Step, () => Promise<void>> {
     return statuses.every(({ batch }) => this.#record.hasBatch(toHex(databaseId), batch))
   }
 
-  #checkExpiry({ does, expires }: Wanted, isHinted: boolean): void {
+  #checkExpiry({ does, expires }: Wanted): void {
+    const isHinted = hasOneServer(this.#tip.manifest)
     const before = this.#tip.manifest.expires
     if (expires === 0 && (isHinted || (does === 'renew' && before !== 0))) {
       const what = isHinted ? 'lookups with one server' : 'a renewal'
@@ -531,13 +541,53 @@ class Publication implements Record<Step, () => Promise<void>> {
     this.#signatures.set(server, signatures)
   }
 
+  /** Sends a recorded batch on the tip that no server has taken yet, signs what comes of it, and makes that the tip. */
+  async #sendLeft(): Promise<void> {
+    const { databaseId, epoch } = this.#tip.manifest
+    for (const hash of this.#record.batchesFor(toHex(databaseId), epoch + 1)) {
+      const body = await this.#record.batch(toHex(databaseId), hash)
+      const { previousManifest, operations } = decodeBatch(body)
+      if (toHex(previousManifest) !== this.#hash(this.#tip.bytes)) continue
+      this.#hadLeft = true
+      await this.#checkTip()
+      await this.sign()
+      await this.prove()
+      try {
+        this.#sent = await this.#deliver(body, true)
+        return await this.confirm()
+      } catch (error) {
+        const { code, message } = error as PublishError
+        if (code !== 'batch_refused') throw error
+        if (wantedOf(operations, 'utf8', 0).does === 'generation') continue // it was not checked
+        const place = `epoch ${epoch + 1} of your record (${this.#record.place})`
+        throw new PublishError(
+          `a batch for ${place}: expected the servers to take what they have checked, got ${message}. Nothing else was sent; ask its operator`,
+          4,
+        )
+      }
+    }
+  }
+
+  /** Throws PublishError unless all servers would take the batch. */
+  async #checked(wanted: Wanted): Promise<void> {
+    if (wanted.does === 'generation') return
+    const body = bodyOn(this.#core, this.#tip, wanted)
+    const signature = this.#signatureFor(body, 'check')
+    await ofAll(this.#servers, server => server.check(body, signature))
+  }
+
   async #sendOnce(wanted: Wanted): Promise<EpochStatus> {
     const body = bodyOn(this.#core, this.#tip, wanted)
     await this.#recordBatch(body)
+    return await this.#deliver(body)
+  }
+
+  /** Sends a batch to the first server, and once that has it to the others. */
+  async #deliver(body: Uint8Array<ArrayBuffer>, isLate = false): Promise<EpochStatus> {
     const signature = this.#signatureFor(body)
     const [first, ...rest] = this.#servers as [PublishedServer]
-    const made = await first.publish(body, signature)
-    const others = await ofAll(rest, server => server.publish(body, signature)).catch((error: PublishError) => {
+    const made = await first.publish(body, signature, isLate)
+    const others = await ofAll(rest, server => server.publish(body, signature, isLate)).catch((error: PublishError) => {
       if (error.code !== 'batch_refused') throw error
       throw new PublishError(`${first.name} took the batch, and another server did not: ${error.message}`, 4)
     })
@@ -562,7 +612,6 @@ class Publication implements Record<Step, () => Promise<void>> {
     }
     this.#growth = 'the batch adds more than the generation has room for'
     await this.#beginGeneration(headroom, wanted.expires)
-    this.#wanted = wanted
   }
 
   async #beginGeneration(headroom: number, expires: number): Promise<void> {
@@ -595,11 +644,11 @@ class Publication implements Record<Step, () => Promise<void>> {
     await this.#record.addBatch({ ...names, epoch, does: wanted.does }, body)
   }
 
-  #signatureFor(body: Uint8Array) {
+  #signatureFor(body: Uint8Array, use: BatchUse = 'batch') {
     const { databaseId, previousManifest } = decodeBatch(body)
     const [{ publicKey, secretKey }] = this.#keys as [KeyPair]
     const batchHash = this.#core.blake3(body)
-    const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), secretKey)
+    const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }, use), secretKey)
     return { publicKey, previousManifest, batchHash, signature }
   }
 

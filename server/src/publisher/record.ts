@@ -82,6 +82,12 @@ export class PublisherRecord {
     return this.#batch(databaseId, hash) !== undefined
   }
 
+  /** Hashes of the batches that this publisher sent for an epoch, or was about to. */
+  batchesFor(databaseId: string, epoch: number): readonly string[] {
+    const made = this.#entries.filter(entry => entry.databaseId === databaseId && entry.epoch === epoch)
+    return made.filter(({ kind }) => kind !== 'manifest').map(({ hash }) => hash)
+  }
+
   /** A recorded batch as it was sent. */
   async batch(databaseId: string, hash: string): Promise<Uint8Array<ArrayBuffer>> {
     const { name } = this.#batch(databaseId, hash)!

@@ -116,6 +116,12 @@ export class PublishedServer {
     return this.#json(await this.#request(path, { method: 'POST', body, headers }), parseEpochStatus)
   }
 
+  /** Throws PublishError if the server would not publish the batch. `signature`: for a check. */
+  async check(body: Uint8Array<ArrayBuffer>, signature: BatchSignature): Promise<void> {
+    const headers = { [BATCH_SIGNATURE_HEADER]: encodeBatchSignature(signature) }
+    await this.#request('/v1/checks', { method: 'POST', body, headers })
+  }
+
   async info(): Promise<Info> {
     return this.#json(await this.#request('/v1/info'), parseInfo)
   }
