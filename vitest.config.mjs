@@ -12,7 +12,7 @@ const THOROUGH = process.env.KEYHUSH_THOROUGH === '1'
 
 /** What puts something else in the place of a global or a module, or looks at the memory of the whole process. */
 const alone = [
-  'packages/client/test/{aborted-tasks,locks,memory,page,platforms}.test.ts',
+  'packages/client/test/{aborted-tasks,filter-in-auto,locks,memory,page,platforms}.test.ts',
   'packages/react-native/test/node.test.ts',
   'packages/client/test/store/file.test.ts',
   'server/test/{anonymous-load,open-files}.test.ts',

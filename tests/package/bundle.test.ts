@@ -64,11 +64,11 @@ test('an app that looks up instantly ships at most 74.2 kB of brotli; code for s
   onDemand(/generated\/inline/, 4)
 })
 
-test('a filter is loaded on demand, with at most 22.7 kB of brotli more than instant lookups, and without code for states', async () => {
+test('a filter is loaded on demand, with at most 24 kB of brotli more than instant lookups, and without code for states', async () => {
   const { parts, bytesOf, sourcesOf } = await shipped()
   const more = [...parts.filter].filter(file => !parts.instant.has(file))
   console.log('of filters, brotli, bytes more:', bytesOf(more))
-  expect(bytesOf(more)).toBeLessThan(22_700)
+  expect(bytesOf(more)).toBeLessThan(24_000)
   expect(sourcesOf(more).filter(source => /client\/dist\/(state|session\/stateful)/.test(source))).toEqual([])
   expect(sourcesOf(parts.instant).filter(source => source.includes('/filter/'))).toEqual([])
 })
@@ -81,7 +81,7 @@ const INSTANT_SIZES: Record<string, RegExp> = {
 }
 test.each([
   ['/instant', `export { open } from '@keyhush/client/instant'`, 69_050, INSTANT_SIZES],
-  ['/react/instant', `export * from '@keyhush/client/react/instant'`, 70_600, { [SDK]: /ships (\d+) kB/ }],
+  ['/react/instant', `export * from '@keyhush/client/react/instant'`, 70_650, { [SDK]: /ships (\d+) kB/ }],
 ])(
   'an app of %s is three files, within its budget; more where the platform has no WebAssembly, checks no signatures, or watches keys',
   async (entry, contents, most, documents) => {
@@ -122,10 +122,10 @@ test('what copies need of it beside has at most 9 kB minified, in a file that ap
   expect(sourcesOf(Object.keys(outputs)).filter(source => source.includes('script/local'))).toEqual([])
 })
 
-test('an app with React Native ships at most 61 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 61.2 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(61_000)
+  expect(bytes).toBeLessThan(61_200)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 

@@ -31,6 +31,8 @@ export function checkInstantOptions(
   own: readonly string[] = [],
 ): void {
   checkOptions('open', options, ['fetch'], [], WITH_SERVERS)
+  if ('filter' in options)
+    throw new UsageError("filter: expected a store, got none; import open from '@keyhush/client'")
   checkNames('open', options, [...optionsOf(entry), ...own])
   checkKeyGiven(options)
 }

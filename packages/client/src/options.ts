@@ -96,9 +96,10 @@ export interface OpenWithOptions extends Development, ProofsPackages {
    */
   readonly mode?: 'auto' | Mode | 'filter' | undefined
   /**
-   * In mode `instant`: the map also keeps a filter, about 1.6 bytes a record, and a call of which all keys are proved absent sends nothing. The
-   * list needs slot marks (`keyhush build --filter`). **Servers and whoever sees your traffic learn something when a call asks, and when it does
-   * not** (docs/guide/filters.md). `at()` and `watch()` always ask. In other modes it throws UsageError.
+   * In mode `instant`, and in `auto` while the map is `instant`: the map also keeps a filter, about 1.6 bytes a record, and a call of which all
+   * keys are proved absent sends nothing. The list needs slot marks (`keyhush build --filter`). **Servers and whoever sees your traffic learn
+   * something when a call asks, and when it does not** (docs/guide/filters.md). `at()` and `watch()` always ask. In other modes it throws
+   * UsageError.
    */
   readonly filter?: FilterOptions | undefined
   /**
@@ -288,7 +289,7 @@ export function readOptions(
   schemes: ReadonlyMap<string, KnownScheme>,
 ): { readonly servers: Servers; readonly usable: ReadonlyMap<string, KnownScheme>; readonly wishes: Wishes } {
   checkOptions('open', options, ['onProgress', 'onEvent', 'normalize', ...PACKAGED], BOOLEANS, WITH_SERVERS)
-  const { storage = 'preferred', rollback = 'confirm', proofs = 'auto', mode = 'auto', lookups } = options
+  const { storage = 'preferred', rollback = 'confirm', proofs = 'auto', mode = 'auto', lookups, filter } = options
   oneOf('storage', ['required', 'preferred', 'memory'], storage)
   oneOf('rollback', ['confirm', 'strict'], rollback)
   oneOf('proofs', ['auto', ...PROOFS], proofs)
@@ -313,9 +314,6 @@ export function readOptions(
     if (options[option] === undefined || mode === 'auto') continue
     throw new UsageError(`${option}: expected mode 'auto', got mode '${mode}'; leave the option out`)
   }
-  const { filter } = options
-  if (filter !== undefined && mode !== 'instant')
-    throw new UsageError(`filter: expected mode 'instant', got mode '${mode}'; leave the option out`)
   const scheme = usable.get(mode)
   const { development = false } = options
   const possible = mode === 'auto' ? [...usable.values()] : [scheme]

@@ -3,48 +3,18 @@
 
 import { INSTANT_PATH, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
-import type { MapEvent } from '../src/index.js'
 import { StateMovedError } from '../src/store/store.js'
-import { type Environment, MemoryStore, type OpenWithOptions } from '../src/testing.js'
+import type { Environment, MemoryStore } from '../src/testing.js'
 import { rest, settle } from './support/clock.js'
+import { ABSENT, blobs, disk, lookups, marked, opened } from './support/filtered.js'
 import { Harness } from './support/harness.js'
 import { A, B, hang, Network, on } from './support/network.js'
 import { DAY, NOW, publisherKey } from './support/signed.js'
-import { Directory, KEYS, pass, textOf } from './support/watched.js'
+import { type Directory, KEYS, pass, textOf } from './support/watched.js'
 
 const [LISTED, OTHER] = KEYS as [string, string]
 const LATER = KEYS.at(-1)! // not there at first
-const marked = (signs = true, manifest = {}) => new Directory(signs, manifest, 12, true)
-const ABSENT = 'absent-1.example'
-const lookups = ({ seen }: Pick<Network, 'seen'>) => seen.filter(({ path }) => path === INSTANT_PATH)
-const blobs = ({ seen }: Pick<Network, 'seen'>) => seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
-
-let lives = 900
-async function opened(
-  directory: Pick<Directory, 'network' | 'signs'>,
-  options: Partial<OpenWithOptions> = {},
-  environment: Partial<Environment> = {},
-) {
-  const harness = new Harness(directory.network, ++lives, environment)
-  const events: MapEvent[] = []
-  const signed = directory.signs ? { publisherKey } : {}
-  const onEvent = (event: MapEvent) => void events.push(event)
-  const given = { mode: 'instant', storage: 'memory', push: false, onEvent, ...signed, ...options } as const
-  const map = await harness.open(given)
-  await rest()
-  return { harness, map, events, drive: harness.drive, clock: harness.clock, network: directory.network }
-}
 const filter = (meanwhile: 'ask' | 'wait', cover = 0) => ({ filter: { cover, meanwhile } })
-function disk() {
-  const stores = new Map<string, MemoryStore>()
-  const openStore: Environment['openStore'] = async identity => {
-    const store = stores.get(identity.join()) ?? new MemoryStore({ durable: true })
-    stores.set(identity.join(), store)
-    return { store, storage: 'persistent' }
-  }
-  return { stores, openStore }
-}
-
 describe('after a call that the app has given up, all calls are sent until one that began later succeeds', () => {
   const sends = async (spoil: (life: Awaited<ReturnType<typeof opened>>) => Promise<unknown>, key: string) => {
     const life = await opened(marked(), filter('wait'))
@@ -272,7 +242,7 @@ describe('what was not heard of for long is asked for before the filter answers,
     const first = await opened(directory, how, { openStore })
     await first.drive(first.map.close())
     directory.publish({ [LATER]: 'come' })
-    const harness = new Harness(directory.network, ++lives, { openStore })
+    const harness = new Harness(directory.network, 901, { openStore })
     const { fetch } = harness.environment
     const late: Environment['fetch'] = async (url, init) => {
       await harness.clock.wait(50)

@@ -4,56 +4,25 @@ import { confidentialId, type Manifest, toHex } from '@keyhush/protocol'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import type { KeyhushMap, MapEvent } from '../src/index.js'
-import { discardStateWith, type Environment, MemoryStore, type OpenWithOptions } from '../src/testing.js'
+import type { KeyhushMap } from '../src/index.js'
+import { discardStateWith, type MemoryStore } from '../src/testing.js'
 import { rest, until } from './support/clock.js'
 import { buildDatabase } from './support/database.js'
-import { core, Harness, keyless, NAMES, refusedBy, sameOnBoth } from './support/harness.js'
+import { disk, marked, opened } from './support/filtered.js'
+import { core, keyless, NAMES, refusedBy, sameOnBoth } from './support/harness.js'
 import { A, B, type Seen } from './support/network.js'
 import { DAY, NOW, publisherKey, publishSigned, signatureOf } from './support/signed.js'
-import { Directory, KEYS, pass, sight } from './support/watched.js'
+import { type Directory, KEYS, pass, sight } from './support/watched.js'
 
-const marked = (signs = true, manifest: Partial<Manifest> = {}) => new Directory(signs, manifest, 12, true)
 const OTHERS = Array.from({ length: 200 }, (_, i) => `other-${i}.example`)
-
-let lives = 0
-async function filtered(
-  directory: Directory,
-  options: Partial<OpenWithOptions> = {},
-  environment: Partial<Environment> = {},
-) {
-  const harness = new Harness(directory.network, ++lives, environment)
-  const events: MapEvent[] = []
-  const signed = directory.signs ? { publisherKey } : {}
-  const onEvent = (event: MapEvent) => void events.push(event)
-  const given = { mode: 'filter', storage: 'memory', push: false, onEvent, ...signed, ...options } as const
-  const map = await harness.open(given)
-  const sync = () => harness.drive(map.sync())
-  return { directory, harness, map, events, sync, clock: harness.clock }
-}
+const filtered: typeof opened = (directory, options, environment) =>
+  opened(directory, { mode: 'filter', ...options }, environment)
 
 /** What it says of all keys is so: no listed key is excluded, and almost all others are. */
 function expectRight(map: KeyhushMap, { held }: Directory): void {
   expect([...held.keys()].filter(key => map.excludes(key))).toEqual([])
   const absent = [...KEYS, ...OTHERS].filter(key => !held.has(key))
   expect(absent.filter(key => !map.excludes(key)).length).toBeLessThan(10) // 0.8 is the mean
-}
-
-/** Durable storage that stays, by identity. */
-function disk() {
-  const stores = new Map<string, MemoryStore>()
-  const openStore: Environment['openStore'] = async identity => {
-    const name = identity.join(' ')
-    const store = stores.get(name) ?? new MemoryStore({ durable: true })
-    stores.set(name, store)
-    return { store: new Proxy(store, { get: (of, name) => bound(of, name) }), storage: 'persistent' }
-  }
-  return { stores, openStore }
-}
-const bound = (of: object, name: string | symbol) => {
-  if (name === 'close') return async () => {}
-  const member: unknown = Reflect.get(of, name, of)
-  return typeof member === 'function' ? member.bind(of) : member
 }
 
 const blobsOf = (seen: readonly Seen[]) => seen.filter(({ path }) => path.includes('/v1/blobs/'))

@@ -5,6 +5,7 @@ import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test, vi } from 'vitest'
 import * as client from '../src/index.js'
 import { open as openInstant } from '../src/instant.js'
+import { checkInstantOptions } from '../src/instant-with.js'
 import { fileStore } from '../src/node.js'
 import { openWith } from '../src/testing.js'
 import { drive } from './support/clock.js'
@@ -478,6 +479,12 @@ describe('of an option that cannot be, the message says what was expected and wh
       }
     },
   )
+
+  test.each(['instant', 'native'] as const)('a filter where there is no store: %s says why', async entry => {
+    const options = { servers: [A, B], filter: { cover: 0, meanwhile: 'ask' } } as never
+    expect(() => checkInstantOptions(entry, options)).toThrow(/^filter: expected a store.*import open from '@keyhush/)
+    await expect(openInstant(options)).rejects.toMatchObject({ code: 'usage' })
+  })
 
   test('text where a call has options is not repeated: it may be a key', async () => {
     const { map } = await openedOn(keyed())

@@ -20,6 +20,7 @@ import { assertKeys } from '../lookup/question.js'
 import { inCore } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import { downloadBlob } from '../scheme/download.js'
+import { FILTER } from '../scheme/facts.js'
 import { sleep } from '../servers/ask.js'
 import { listenTo, lookAt } from '../servers/folder.js'
 import type { Greeting } from '../servers/info.js'
@@ -28,6 +29,7 @@ import { filterIdentity, namesOf } from '../servers/parties.js'
 import { Lag, type Looking } from '../servers/target.js'
 import { type Link, type Links, linksOf } from '../servers/transport.js'
 import type { Step } from '../servers/update-lists.js'
+import type { Consent } from '../session/consent.js'
 import { followEvents } from '../session/events.js'
 import type { FilterInfo } from '../session/session.js'
 import type { Parts } from '../state/machine.js'
@@ -43,6 +45,8 @@ export interface FilterParts
     'environment' | 'servers' | 'signing' | 'stats' | 'lists' | 'atLeast' | 'preference' | 'announce' | 'onProgress'
   > {
   readonly core: Core
+  /** asked before a download; missing: nobody has a say */
+  readonly consent?: Consent | undefined
 }
 
 export class Filter implements Reader {
@@ -76,7 +80,13 @@ export class Filter implements Reader {
   #told: FilterState = 'loading'
   readonly #waiting = new Set<() => void>()
   #isInMemory = false
-  #listening: Promise<void> = Promise.resolve()
+  /** while it is kept up to date; undefined: it rests */
+  #awake: AbortController | undefined
+  #isListening = false
+  #listening: Promise<unknown> = Promise.resolve()
+  #loading: Promise<void> | undefined
+  /** why it is not downloaded: the app, which was asked, has said no */
+  #refusal: UnsupportedError | undefined
 
   private constructor(parts: FilterParts, opened: OpenedStore) {
     const { servers, environment, stats } = parts
@@ -133,9 +143,10 @@ export class Filter implements Reader {
     return isReady && this.#held!.excludes(fingerprint)
   }
 
-  /** Resolves when it answers. */
-  async whenReady(signal: AbortSignal | undefined): Promise<void> {
-    while (this.state !== 'ready') {
+  /** Resolves when `isOver()`, which is asked again after each change. Throws where the app has refused the download. */
+  async when(isOver: () => boolean, signal: AbortSignal | undefined): Promise<void> {
+    while (!isOver()) {
+      if (this.#refusal) throw this.#refusal
       this.#tell() // it may have expired since
       let wake = () => {}
       const told = new Promise<void>(resolve => {
@@ -148,6 +159,11 @@ export class Filter implements Reader {
         this.#waiting.delete(wake)
       }
     }
+  }
+
+  /** What calls wait for may have changed. */
+  changed(): void {
+    for (const wake of this.#waiting) wake()
   }
 
   /**
@@ -173,37 +189,76 @@ export class Filter implements Reader {
     this.#heardAt = this.#parts.environment.clock.date()
   }
 
-  // ---- the first download ----------------------------------------------------------------------------
+  /** Keeps it up to date from now on: downloads it, where it is not here; with `listens`, hears the servers' events. */
+  wake(listens: boolean): void {
+    this.#awake ??= new AbortController()
+    if (listens) this.listen()
+    if (this.#held === undefined) this.#load()
+  }
 
-  /** Downloads it, as often as that fails. */
-  async load(progress: ProgressMeter): Promise<void> {
-    const { signal } = this.#closing
-    const { clock } = this.#parts.environment
+  /** Ends that, until wake(). What was heard before does not count then. */
+  rest(): void {
+    this.#awake?.abort()
+    this.#awake = undefined
+    this.#isListening = false
+    this.#heardAt = Number.NEGATIVE_INFINITY
+  }
+
+  // ---- downloads -------------------------------------------------------------------------------------
+
+  #load(): void {
+    const { signal: closing } = this.#closing
+    if (this.#awake === undefined || closing.aborted || this.#loading !== undefined || this.#refusal !== undefined)
+      return
+    this.#loading = scoped([this.#awake.signal, closing], signal => this.#loadNow(signal)).then(() => {
+      this.#loading = undefined
+      if (this.#held === undefined) this.#load() // it was woken again meanwhile
+    })
+  }
+
+  /** Downloads it, as often as that fails. The app, and the line, may have a say before. */
+  async #loadNow(signal: AbortSignal): Promise<void> {
+    const { environment, consent } = this.#parts
+    const before = this.#held
+    let granted = 0
+    const ask = async (bytes: number) => {
+      if (bytes > granted) await consent?.ask({ mode: FILTER, bytes, reason: 'filter' }, signal)
+      granted = bytes
+    }
     for (let pause = BACKOFF_MS; !signal.aborted; pause = Math.min(2 * pause, FILTER_LONGEST_PAUSE_MS)) {
       try {
-        return await this.download(progress, signal)
+        return await this.download(new ProgressMeter(() => {}), signal, undefined, ask)
       } catch (error) {
-        if (!(error instanceof KeyhushError) && !signal.aborted) throw error
-        if (this.#held !== undefined) return // it has come, but it could not be stored
+        if (signal.aborted) return
+        if (!(error instanceof KeyhushError)) throw error
+        if (this.#held !== before) return // it has come, but it could not be stored
+        if (error instanceof UnsupportedError && error.reason === 'download') {
+          this.#refusal = error
+          return this.changed()
+        }
       }
-      await sleep(clock, pause, signal).catch(() => {}) // it has closed
+      await sleep(environment.clock, pause, signal).catch(() => {}) // it rests, or has closed
     }
   }
 
-  /** Downloads the newest epoch's. Throws the servers' failures. */
-  async download(progress: ProgressMeter, signal: AbortSignal, greeting?: Greeting): Promise<void> {
-    await this.#turns.take(async () => {
-      for (let attempt = 1; ; attempt++) {
-        const { at } = await this.#look(attempt === 1 ? greeting : undefined, signal)
-        try {
-          return await this.#take(at, progress, signal)
-        } catch (error) {
-          // They may have moved on.
-          const isForgotten = error instanceof ServerError && error.refusal === 'not_found'
-          if (!isForgotten || attempt === ATTEMPTS) throw error
-        }
+  /** Downloads the newest epoch's. `ask`: called before, with its bytes. Throws the servers' failures, and what `ask` throws. */
+  async download(
+    progress: ProgressMeter,
+    signal: AbortSignal,
+    greeting?: Greeting,
+    ask = async (_bytes: number) => {},
+  ): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const { at } = await this.#turns.take(() => this.#look(attempt === 1 ? greeting : undefined, signal))
+      await ask(bytesOf(at))
+      try {
+        return await this.#turns.take(() => this.#take(at, progress, signal))
+      } catch (error) {
+        // They may have moved on.
+        const isForgotten = error instanceof ServerError && error.refusal === 'not_found'
+        if (!isForgotten || attempt === ATTEMPTS) throw error
       }
-    })
+    }
   }
 
   async #look(greeting: Greeting | undefined, signal: AbortSignal): Promise<{ readonly at: Agreed }> {
@@ -222,7 +277,8 @@ export class Filter implements Reader {
     const { directoryHash, directoryBytes, slotMarksHash, records } = at.manifest
     signing?.checkExpiry(at.manifest)
     if (slotMarksHash === undefined) throw withoutMarks()
-    progress.expect(directoryBytes + records)
+    if (this.#isOfThis(at.manifest) && (this.#held?.at.manifest.epoch ?? 0) > at.manifest.epoch) return // lists were quicker
+    progress.expect(bytesOf(at))
     const sources = { servers: this.#links, stats, received: (bytes: number) => progress.add(bytes) }
     const get = (hash: Uint8Array, bytes: number, what: string, signal: AbortSignal) =>
       downloadBlob(sources, hash, bytes, what, signal, blob => hasHash(environment, blob, hash))
@@ -252,6 +308,7 @@ export class Filter implements Reader {
     this.#steps = []
     this.#isForked = false
     this.#isElsewhere = false
+    this.#refusal = undefined
     this.#tell()
   }
 
@@ -273,8 +330,12 @@ export class Filter implements Reader {
 
   /** Listens to the servers' events from now on. */
   listen(): void {
+    if (this.#isListening) return
+    this.#isListening = true
+    this.#awake ??= new AbortController()
     const task = (signal: AbortSignal) => followEvents(this.#parts, this, signal, listenTo)
-    this.#listening = whileShown(task, this.#closing.signal)
+    const listening = scoped([this.#awake.signal, this.#closing.signal], signal => whileShown(task, signal))
+    this.#listening = Promise.allSettled([this.#listening, listening])
   }
 
   get base(): Agreed {
@@ -339,6 +400,7 @@ export class Filter implements Reader {
     const { epoch } = this.#held!.at.manifest
     if (why === 'fork' && at.manifest.epoch <= epoch) this.#isForked = true
     if (why !== 'database' && at.manifest.epoch <= epoch) return
+    if (this.#parts.consent?.allows(bytesOf(at)) === false) return this.#load() // nobody waits for the app
     await this.#take(at, new ProgressMeter(() => {}), this.#closing.signal)
   }
 
@@ -425,7 +487,7 @@ export class Filter implements Reader {
     if (state === this.#told) return
     this.#told = state
     this.#parts.announce({ type: 'filter', state })
-    for (const wake of this.#waiting) wake()
+    this.changed()
   }
 
   async close(): Promise<void> {
@@ -433,6 +495,10 @@ export class Filter implements Reader {
     await Promise.allSettled([this.#listening, this.#turns.take(async () => {})])
     await this.#opened.store.close()
   }
+}
+
+function bytesOf({ manifest: { directoryBytes, records } }: Agreed): number {
+  return directoryBytes + records
 }
 
 /** The error of a list that has no filter. */

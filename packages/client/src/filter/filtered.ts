@@ -1,4 +1,5 @@
-// Instant lookups behind a filter: a call of which all keys are excluded is answered here, and sends nothing.
+// Instant lookups behind a filter: a call of which all keys are excluded is answered here, and sends nothing. In mode `auto` the filter rests
+// while a state answers, or a copy is due.
 //
 //   1. The coin is tossed, before the filter is read: a share `cover` of the calls asks all the same.
 //   2. Without a usable filter the call is sent, or waits.
@@ -14,52 +15,54 @@ import { abortable, onAbort } from '../base/abort.js'
 import { checkNames, checkOptions, expected, oneOf } from '../base/boundary.js'
 import { SLOW_MS } from '../base/constants.js'
 import { UsageError } from '../base/errors.js'
-import type { StorageKind } from '../base/events.js'
+import type { Condemnation, MapEvent, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import { randomBelow } from '../base/random.js'
 import { type Found, type Question, valuesOf } from '../lookup/question.js'
 import type { Environment } from '../platform/environment.js'
 import { startInstant } from '../platform/starting.js'
-import type { StatelessScheme } from '../scheme/scheme.js'
-import { greet } from '../servers/info.js'
 import type { Agreed } from '../servers/manifests.js'
 import type { Stats } from '../servers/stats.js'
-import { linksOf } from '../servers/transport.js'
-import type { FilteredParts, FilterOptions, UnbegunSession } from '../session/opening.js'
+import type { Behind, FilteredParts, FilterOptions, UnbegunSession } from '../session/opening.js'
 import type { FilterInfo, Session } from '../session/session.js'
-import { StatelessSession } from '../session/stateless.js'
 import { Filter, withoutMarks } from './filter.js'
+import type { HeldFilter } from './held.js'
 
 const COIN = 2 ** 32
 
 export async function filteredSession(
   given: FilteredParts,
   wishes: FilterOptions,
-  scheme: StatelessScheme,
-  signal: AbortSignal,
+  behind: Behind,
 ): Promise<UnbegunSession> {
-  checkWishes(wishes)
-  const { servers, environment, stats, announce, apart } = given
-  const greeting = greet(linksOf(servers, environment, stats.standing, stats.offline), environment, signal)
-  const core = await startInstant(environment, announce)
-  signal.throwIfAborted()
-  const filter = await Filter.open({ ...given, core })
-  const directoryAt = ({ bytes }: Agreed) =>
-    filter.held !== undefined && equalBytes(filter.held.at.bytes, bytes) ? filter.held : undefined
+  checkWishes(given, wishes)
+  let made: FilteredSession | undefined
+  const announce = (event: MapEvent) => {
+    given.announce(event)
+    made?.innerChanged()
+  }
+  const directoryAt = ({ bytes }: Agreed) => {
+    const held = made?.held
+    return held !== undefined && equalBytes(held.at.bytes, bytes) ? held : undefined
+  }
+  const inner = await behind({ announce, directoryAt })
   try {
-    const inner =
-      apart === 1
-        ? await (await given.loadOneServer!()).oneServerSession(given, greeting, directoryAt)
-        : new StatelessSession({ ...given, core }, scheme, { directoryAt }, greeting)
-    return new FilteredSession(given, wishes, inner, filter)
+    const core = await startInstant(given.environment, () => {})
+    const filter = await Filter.open({ ...given, core, consent: inner.choosing?.filterConsent })
+    made = new FilteredSession(given, wishes, inner, filter)
+    return made
   } catch (error) {
-    await filter.close()
+    await inner.close()
     throw error
   }
 }
 
 /** Throws UsageError. */
-function checkWishes(wishes: FilterOptions): void {
+function checkWishes({ mode, apart, experimental }: FilteredParts, wishes: FilterOptions): void {
+  if (mode !== 'instant' && !(mode === 'auto' && (apart > 1 || experimental)))
+    throw new UsageError(
+      `filter: expected mode 'instant', or 'auto' that begins with it, got mode '${mode}'; leave the option out`,
+    )
   checkOptions('filter', wishes)
   checkNames('filter', wishes, ['cover', 'meanwhile'])
   const { cover, meanwhile } = wishes
@@ -88,10 +91,10 @@ class FilteredSession implements Session {
   readonly #wishes: FilterOptions
   readonly #inner: UnbegunSession
   readonly #filter: Filter
-  readonly condemned = undefined
   #beginning: Promise<void> | undefined
   #hasBegun = false
   #begin: () => Promise<void> = async () => {}
+  #listens = false
   /** calls that were sent so far */
   #calls = 0
   /** how many there were when one had failed, or was given up; 0: one that began later has succeeded */
@@ -115,19 +118,32 @@ class FilteredSession implements Session {
   }
 
   get mode(): Mode | 'filter' | undefined {
-    return this.#inner.mode
+    return this.#inner.mode ?? (this.#hasBegun ? undefined : 'instant')
+  }
+
+  get condemned(): Condemnation | undefined {
+    return this.#inner.condemned
   }
 
   get storage(): StorageKind {
-    return this.#filter.storage
+    return (this.#inner.choosing === undefined ? this.#filter : this.#inner).storage
   }
 
   get stats(): Stats {
-    return { ...this.#inner.stats, held: { filter: this.#filter.info.bytes } }
+    const { stats } = this.#inner
+    return this.filter === undefined ? stats : { ...stats, held: { filter: this.filter.bytes } }
   }
 
-  get filter(): FilterInfo {
-    return this.#filter.info
+  get held(): HeldFilter | undefined {
+    return this.#filter.held
+  }
+
+  get filter(): FilterInfo | undefined {
+    return this.#isWanted ? this.#filter.info : undefined
+  }
+
+  get #isWanted(): boolean {
+    return this.#inner.choosing?.wantsFilter ?? true
   }
 
   /** With a stored filter the map opens at once. The first call waits for servers, briefly, unless the device is offline. */
@@ -135,13 +151,32 @@ class FilteredSession implements Session {
     this.#begin = () => this.#inner.begin(progress, signal)
     const begun = this.#begun()
     if (this.#filter.held !== undefined) {
-      begun.then(() => this.#catchUp()).catch(() => {}) // the next call that is sent tries again
+      const hasBegun = () => {
+        const { mode } = this.#inner
+        if (mode !== 'instant' && mode !== 'filter') this.#parts.announce({ type: 'mode', mode })
+        this.innerChanged()
+        this.#catchUp()
+      }
+      begun.then(hasBegun).catch(() => {}) // the next call that is sent tries again
       this.#filter.hear().catch(() => {}) // the first call waits for it
       return
     }
     await begun
-    if (this.#inner.manifest?.slotMarksHash === undefined) throw withoutMarks()
-    void this.#filter.load(new ProgressMeter(() => {}))
+    if (this.#inner.mode === 'instant' && this.#inner.manifest?.slotMarksHash === undefined) throw withoutMarks()
+    this.#tend()
+  }
+
+  /** Keeps the filter up to date while it is wanted. */
+  #tend(): void {
+    if (!this.#hasBegun && this.#filter.held === undefined) return
+    if (this.#isWanted) this.#filter.wake(this.#listens)
+    else this.#filter.rest()
+  }
+
+  /** Another session may answer now. */
+  innerChanged(): void {
+    this.#tend()
+    this.#filter.changed()
   }
 
   /** Lookups can be made; tried again after a failure. */
@@ -158,8 +193,9 @@ class FilteredSession implements Session {
   }
 
   listen(): void {
+    this.#listens = true
     this.#inner.listen()
-    this.#filter.listen()
+    this.#tend()
   }
 
   async ask<T>(question: Question<T>, signal?: AbortSignal, late?: AbortSignal): Promise<T> {
@@ -170,8 +206,11 @@ class FilteredSession implements Session {
     const isCovered = randomBelow(COIN, environment.random) < this.#wishes.cover * COIN
     await environment.pause() // the app may abort a call that it has just made
     signal?.throwIfAborted()
-    await abortable(this.#filter.hear(), signal)
+    this.#inner.choosing?.filterConsent.look()
+    this.#tend()
+    if (this.#isWanted) await abortable(this.#filter.hear(), signal)
     if (this.#wishes.meanwhile === 'wait') await this.#waitForFilter(signal)
+    if (!this.#isWanted) return await this.#send(question, signal)
     // All keys are looked at, whichever passes.
     const absent = keys.map(key => this.#filter.excludes(key))
     if (!(absent.includes(false) || isCovered || this.#hasFailed)) return keys.map(() => undefined) as T
@@ -212,14 +251,18 @@ class FilteredSession implements Session {
   /** Lookups may have learned of a newer epoch, where nobody tells of one. */
   #catchUp(): void {
     const { manifest } = this.#inner
-    if (manifest !== undefined && this.#filter.isBefore(manifest)) this.#filter.follow({}).catch(() => {})
+    if (manifest !== undefined && this.#isWanted && this.#filter.isBefore(manifest))
+      this.#filter.follow({}).catch(() => {})
   }
 
+  /** Or for a state, which answers too; where a copy is due, that begins it. */
   async #waitForFilter(signal: AbortSignal | undefined): Promise<void> {
     const { stats } = this.#parts
+    const isOver = () => (this.#isWanted ? this.#filter.state === 'ready' : this.mode !== 'instant')
     stats.waitingForFilter++
     try {
-      await this.#filter.whenReady(signal)
+      if (!this.#isWanted && !isOver()) this.#inner.choosing!.waits()
+      await this.#filter.when(isOver, signal)
     } finally {
       stats.waitingForFilter--
     }
@@ -232,13 +275,14 @@ class FilteredSession implements Session {
 
   async sync(signal?: AbortSignal): Promise<void> {
     if (!this.#hasBegun) await abortable(this.#begun(), signal)
-    await Promise.all([this.#inner.sync(signal), abortable(this.#filter.follow({ patient: true }), signal)])
+    const followed = this.#isWanted && abortable(this.#filter.follow({ patient: true }), signal)
+    await Promise.all([this.#inner.sync(signal), followed])
   }
 
   async reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
     const progress = new ProgressMeter(this.#parts.onProgress, onProgress)
     await this.#inner.reset(onProgress, signal)
-    await this.#filter.download(progress, signal ?? new AbortController().signal)
+    if (this.#isWanted) await this.#filter.download(progress, signal ?? new AbortController().signal)
     progress.phase('ready')
   }
 

@@ -22,17 +22,19 @@ import type { Condemnation, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
 import { downloadBytes } from '../scheme/download.js'
+import { LOCAL } from '../scheme/facts.js'
 import type { StatelessScheme } from '../scheme/scheme.js'
 import type { EpochId } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
 import type { OpenedStore } from '../store/storage.js'
 import { Consent, isRefusal, refusalOf } from './consent.js'
+import type { Choosing } from './opening.js'
 import { CalledOff, type Choice, isBehind, Preparing, type Without } from './preparing.js'
 import type { Session } from './session.js'
 import { Shown } from './shown.js'
 import { StatefulSession, storeOf } from './stateful.js'
-import { StatelessSession } from './stateless.js'
+import { type StatelessParts, StatelessSession } from './stateless.js'
 
 /** Which session answers, and what may come after it. */
 type SessionPhase =
@@ -52,13 +54,17 @@ interface BesideLookups {
   readonly callOff: () => void
 }
 
-export class ChoosingSession implements Session {
+type Given = Omit<Parts, 'choose'> & Pick<StatelessParts, 'directoryAt'>
+
+export class ChoosingSession implements Session, Choosing {
   /** with the core of lookups without a state; the state's session gets one for hints before it begins */
-  readonly #parts: Parts
+  readonly #parts: Parts & Given
   readonly #scheme: StatelessScheme
   readonly #consent: Consent
   readonly #preparing: Preparing
   readonly #shown: Shown | undefined
+  readonly choosing = this
+  readonly filterConsent: Consent
   readonly #closing = new AbortController()
   #phase: SessionPhase
   #work: BesideLookups | undefined
@@ -68,7 +74,7 @@ export class ChoosingSession implements Session {
   #closed: Promise<void> | undefined
 
   private constructor(
-    given: Omit<Parts, 'choose'>,
+    given: Given,
     scheme: StatelessScheme,
     choice: Choice,
     opened: OpenedStore,
@@ -77,7 +83,9 @@ export class ChoosingSession implements Session {
     const { announce, apart, core, environment } = given
     const { connection } = environment
     const hasSay = choice.network === 'unmetered' && connection !== undefined
-    this.#consent = new Consent(choice.download, hasSay ? { connection, announce } : undefined)
+    const line = hasSay ? { connection, announce } : undefined
+    this.#consent = new Consent(choice.download, line)
+    this.filterConsent = new Consent(choice.download, line)
     const mayDownload: Parts['mayDownload'] = (...wanted) => this.#mayDownload(...wanted)
     this.#parts = {
       ...given,
@@ -92,11 +100,7 @@ export class ChoosingSession implements Session {
   }
 
   /** `scheme` answers until a state does, which is made once it pays. */
-  static async withStore(
-    given: Omit<Parts, 'choose'>,
-    scheme: StatelessScheme,
-    choice: Choice,
-  ): Promise<ChoosingSession> {
+  static async withStore(given: Given, scheme: StatelessScheme, choice: Choice): Promise<ChoosingSession> {
     const opening = Shown.open(given)
     try {
       const opened = await storeOf(given)
@@ -109,6 +113,22 @@ export class ChoosingSession implements Session {
 
   get #now(): StatelessSession | StatefulSession {
     return this.#phase.now
+  }
+
+  get maxQueries(): number | undefined {
+    return this.#now instanceof StatelessSession ? this.#now.maxQueries : undefined
+  }
+
+  get wantsFilter(): boolean {
+    const phase = this.#phase
+    if (phase.is !== 'without') return phase.is === 'leaving' || phase.is === 'beginning'
+    const manifest = phase.now.manifest!
+    const isCopy = () => this.#parts.choose(manifest).name === LOCAL.name
+    return this.#isScript || !phase.next.isOffered || !this.#consent.allows(downloadBytes(manifest)) || !isCopy()
+  }
+
+  waits(): void {
+    this.#lookedUp()
   }
 
   get #isScript(): boolean {

@@ -8,7 +8,7 @@ import type { Connection } from '../platform/connection.js'
 
 /** A download that a map would begin by itself. It does not depend on a key, or on what a lookup returned. */
 export interface DownloadOffer {
-  /** The mode that answers after it. */
+  /** The mode that answers after it, or `filter`. */
   readonly mode: string
   /** Bytes of the whole download. If an earlier visit has begun it, fewer are left. */
   readonly bytes: number
@@ -20,8 +20,9 @@ export interface DownloadOffer {
    * - `unfinished`: an earlier download was not finished.
    * - `outdated`: no update list leads on from the map's state.
    * - `needed`: without it these servers answer nothing.
+   * - `filter`: a filter, by `open({ filter })`. It is asked for by itself, whatever you said of another download.
    */
-  readonly reason: 'small' | 'lookups' | 'unfinished' | 'outdated' | 'needed'
+  readonly reason: 'small' | 'lookups' | 'unfinished' | 'outdated' | 'needed' | 'filter'
 }
 
 /** `auto`: what makes lookups cheaper. `never`: nothing. A function: what it returns `true` for. See `open({ download })`. */

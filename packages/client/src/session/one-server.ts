@@ -2,11 +2,9 @@
 // make such lookups load this file.
 
 import { UsageError } from '../base/errors.js'
-import type { KeyIndex } from '../lookup/question.js'
 import { startInstant } from '../platform/starting.js'
 import { startOneServer } from '../scheme/on-demand.js'
 import type { Greeting } from '../servers/info.js'
-import type { Agreed } from '../servers/manifests.js'
 import type { EpochId } from '../servers/signatures.js'
 import { Shown } from './shown.js'
 import { type StatelessParts, StatelessSession } from './stateless.js'
@@ -54,7 +52,6 @@ export function checkExperimental(options: Demanding): void {
 export async function oneServerSession(
   parts: Omit<StatelessParts, 'core'>,
   greeting: Greeting,
-  directoryAt?: (at: Agreed) => KeyIndex | undefined,
 ): Promise<StatelessSession> {
   const { announce, environment } = parts
   const opening = Shown.open(parts)
@@ -64,7 +61,6 @@ export async function oneServerSession(
     const shared = {
       onShown: (at: EpochId) => shown?.note(at),
       remembered: shown?.at,
-      directoryAt,
       onClosed: async () => await shown?.close(),
     }
     return new StatelessSession({ ...parts, core }, scheme, shared, greeting)

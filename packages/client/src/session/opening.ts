@@ -2,7 +2,6 @@
 
 import type { Build, Core } from '@keyhush/wasm/client'
 import { ProgressMeter } from '../base/progress.js'
-import type { KeyIndex } from '../lookup/question.js'
 import type { Environment } from '../platform/environment.js'
 import { loadPart } from '../platform/parts.js'
 import { startCore, startEither, startInstant } from '../platform/starting.js'
@@ -10,13 +9,11 @@ import { FILTER, LOCAL } from '../scheme/facts.js'
 import { firstScheme } from '../scheme/known.js'
 import type { KnownScheme, StatelessScheme } from '../scheme/scheme.js'
 import { type Greeting, greet } from '../servers/info.js'
-import type { Agreed } from '../servers/manifests.js'
 import type { Apart } from '../servers/parties.js'
 import { linksOf } from '../servers/transport.js'
-import type { Download, Network } from '../session/consent.js'
-import type { Parts } from '../state/machine.js'
+import type { Consent, Download, Network } from './consent.js'
 import type { Session } from './session.js'
-import { StatelessSession } from './stateless.js'
+import { type StatelessParts, StatelessSession } from './stateless.js'
 
 /** Options of a filter. None has a default. */
 export interface FilterOptions {
@@ -31,6 +28,8 @@ export interface FilterOptions {
 
 /** A session that is still to begin. */
 export interface UnbegunSession extends Session {
+  /** in mode `auto` */
+  readonly choosing?: Choosing
   begin(progress: ProgressMeter, signal: AbortSignal): Promise<void>
   /** most queries of a lookup, where it asks without a state; undefined: not known */
   readonly maxQueries?: number | undefined
@@ -38,10 +37,20 @@ export interface UnbegunSession extends Session {
   listen(): void
 }
 
+/** What a filter before lookups in mode `auto` depends on. */
+export interface Choosing {
+  /** whether one is to answer: not beside a state, nor where a copy may begin by itself after the next lookup */
+  readonly wantsFilter: boolean
+  /** asked before a filter is downloaded */
+  readonly filterConsent: Consent
+  /** counts a call that waits as a lookup, whatever its keys are */
+  waits(): void
+}
+
 /** Makes a session that keeps a state, or may later. */
 export type Keeping = (parts: KeepingParts) => Promise<UnbegunSession>
 
-export interface KeepingParts extends Omit<Parts, 'choose' | 'schemes' | 'mayDownload'> {
+export interface KeepingParts extends StatelessParts {
   /** what a map in mode `auto` may download by itself */
   readonly download: Download
   /** on which lines */
@@ -67,25 +76,19 @@ export interface SessionParts extends Omit<KeepingParts, 'core'> {
 
 /** Instant lookups with one server. */
 export interface OneServer {
-  oneServerSession(
-    parts: Omit<KeepingParts, 'core'>,
-    greeting: Greeting,
-    directoryAt?: (at: Agreed) => KeyIndex | undefined,
-  ): Promise<UnbegunSession>
+  oneServerSession(parts: Omit<KeepingParts, 'core'>, greeting: Greeting): Promise<UnbegunSession>
   startOneServer(environment: Pick<Environment, 'pause'>): Promise<StatelessScheme>
 }
 
 /** What filtered lookups need. */
 export type FilteredParts = Omit<KeepingParts, 'core'>
 
-/** Sessions with a filter: of mode `filter`, and of mode `instant` behind one. */
+/** Makes the session behind a filter. */
+export type Behind = (own: Pick<FilteredParts, 'announce' | 'directoryAt'>) => Promise<UnbegunSession>
+
+/** Sessions with a filter: of mode `filter`, and of modes `instant` and `auto` behind one. */
 export interface Filters {
-  filteredSession(
-    parts: FilteredParts,
-    wishes: FilterOptions,
-    scheme: StatelessScheme,
-    signal: AbortSignal,
-  ): Promise<UnbegunSession>
+  filteredSession(parts: FilteredParts, wishes: FilterOptions, behind: Behind): Promise<UnbegunSession>
   filterSession(parts: Omit<KeepingParts, 'core'>, signal: AbortSignal): Promise<UnbegunSession>
 }
 
@@ -110,24 +113,30 @@ export async function openSession(parts: SessionParts, signal: AbortSignal): Pro
   }
 }
 
-async function sessionOf(
+async function sessionOf(parts: SessionParts, signal: AbortSignal): Promise<UnbegunSession> {
+  const { environment, mode, filter, loadFilter } = parts
+  await environment.pause() // whoever calls open() may be a script that the page has just loaded, which is a long task by itself
+  signal.throwIfAborted()
+  if (filter === undefined && mode !== FILTER) return await plainSession(parts, signal)
+  const { filterSession, filteredSession } = await loadPart(loadFilter!)
+  if (filter === undefined) return await filterSession(parts, signal)
+  return await filteredSession(parts, filter, own => plainSession({ ...parts, ...own }, signal))
+}
+
+async function plainSession(
   { push, known, loadKeeping, loadLocalCore, loadFilter, filter, ...given }: SessionParts,
   signal: AbortSignal,
 ): Promise<UnbegunSession> {
   const { announce, environment, mode, apart, servers, stats } = given
   const scheme = known.get(mode)
-  await environment.pause() // whoever calls open() may be a script that the page has just loaded, which is a long task by itself
-  signal.throwIfAborted()
   const complete = (core: KeepingParts['core']) => ({ ...given, core })
   if (scheme?.kind === 'stateless') {
-    if (filter !== undefined) return await (await loadPart(loadFilter!)).filteredSession(given, filter, scheme, signal)
     const greeting = greet(linksOf(servers, environment, stats.standing, stats.offline), environment, signal) // while the core is loaded
     if (apart === 1) return await (await loadPart(given.loadOneServer!)).oneServerSession(given, greeting)
     const core = await startInstant(environment, announce)
     signal.throwIfAborted()
     return new StatelessSession(complete(core), scheme, {}, greeting)
   }
-  if (mode === FILTER) return await (await loadPart(loadFilter!)).filterSession(given, signal)
   const answersFirst = mode === 'auto' && firstScheme(known) !== undefined
   const build = buildFor(mode, apart, known)
   const start = () => {

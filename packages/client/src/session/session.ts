@@ -25,8 +25,8 @@ export interface Session {
   readonly manifest: Manifest | undefined
   /** the scheme that answers; undefined: as above */
   readonly mode: Mode | 'filter' | undefined
-  /** missing: it has none */
-  readonly filter?: FilterInfo
+  /** undefined: it has none */
+  readonly filter?: FilterInfo | undefined
   /** whether a key is proved absent, without a request; missing: not in this mode */
   excludes?(key: Uint8Array): boolean
   /** undefined: it is not condemned */

@@ -32,7 +32,10 @@ import { followEvents } from './events.js'
 import type { Session } from './session.js'
 import { Subsets } from './subsets.js'
 
-export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
+export interface StatelessParts extends Omit<Parts, 'choose' | 'schemes'> {
+  /** the whole directory of an epoch, if it is at hand: then the record alone is asked for */
+  readonly directoryAt?: ((at: Agreed) => KeyIndex | undefined) | undefined
+}
 
 /** The epoch that a lookup is made at. */
 interface Equipped {
@@ -47,8 +50,6 @@ interface Owner {
   /** called when it answers from this epoch from now on */
   readonly onShown?: (at: EpochId) => void
   readonly remembered?: EpochId | undefined
-  /** the whole directory of an epoch, if it is at hand: then the record alone is asked for */
-  readonly directoryAt?: ((at: Agreed) => KeyIndex | undefined) | undefined
   /** called when it has closed */
   readonly onClosed?: () => Promise<void>
 }
@@ -59,7 +60,6 @@ export class StatelessSession implements Session {
   readonly #onEnded: () => void
   readonly #onShown: (at: EpochId) => void
   readonly #onClosed: () => Promise<void>
-  readonly #directoryAt: Owner['directoryAt']
   /** where an earlier life has been; with a publisher's key the map does not go back behind it */
   readonly #remembered: EpochId | undefined
   readonly #downloads: Links
@@ -85,7 +85,7 @@ export class StatelessSession implements Session {
   constructor(
     parts: StatelessParts,
     scheme: StatelessScheme,
-    { onEnded = () => {}, onShown = () => {}, onClosed = async () => {}, directoryAt, remembered }: Owner = {},
+    { onEnded = () => {}, onShown = () => {}, onClosed = async () => {}, remembered }: Owner = {},
     greeting?: Greeting | undefined,
   ) {
     this.#parts = parts
@@ -93,7 +93,6 @@ export class StatelessSession implements Session {
     this.#onEnded = onEnded
     this.#onShown = onShown
     this.#onClosed = onClosed
-    this.#directoryAt = directoryAt
     this.#remembered = remembered
     this.#greeting = greeting
     const { servers, environment, stats } = parts
@@ -170,7 +169,7 @@ export class StatelessSession implements Session {
 
   async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined, begin: () => void): Promise<T> {
     this.#assertOpen()
-    const { environment, stats, signing, core, atLeast } = this.#parts
+    const { environment, stats, signing, core, atLeast, directoryAt } = this.#parts
     signal?.throwIfAborted()
     await environment.pause() // the app asks in a task of its own, perhaps right after open()
     signal?.throwIfAborted()
@@ -186,7 +185,7 @@ export class StatelessSession implements Session {
       const { manifest } = at
       const maxQueries = this.maxQueries!
       const epoch = { core, manifest, base: at, directory: undefined, maxQueries }
-      const known = this.#directoryAt?.(at)
+      const known = directoryAt?.(at)
       const numbers = known ? undefined : question.blocks(epoch)
       let sends = false
       try {

@@ -44,6 +44,12 @@ export class LoggingStore extends MemoryStore {
 
 export const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 
+/** When mode `auto` makes a state, and which. */
+export interface Planner {
+  readonly pays?: Parameters<typeof openWith>[3]
+  readonly choose?: Parameters<typeof openWith>[4]
+}
+
 export class Harness {
   readonly clock = new ManualClock()
   readonly log: string[] = []
@@ -86,10 +92,11 @@ export class Harness {
   }
 
   /** Calls wait until requests give up, unless `timeoutMs` says otherwise. */
-  async open(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
+  async open(options: Partial<OpenWithOptions> = {}, { pays, choose }: Planner = {}): Promise<KeyhushMap> {
     const timeoutMs = Number.POSITIVE_INFINITY
     const usual = { servers: [A, B], mode: 'full', proofs: proofsWith(options), timeoutMs } as const
-    const map = await this.drive(openWith(this.environment, { ...usual, ...options }))
+    const given = { ...usual, ...options }
+    const map = await this.drive(openWith(this.environment, given, undefined, pays, choose))
     this.left.push(map)
     return map
   }
