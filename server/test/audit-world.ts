@@ -16,14 +16,18 @@ import { keyhush, type Outcome } from './command.js'
 import { temporaryDirectory } from './helpers.js'
 import { batchOn, bodyOf, servedFrom, signatureOf } from './updatable-helpers.js'
 
-/** Keys `key 0` to `key 39`, with values of up to 20 bytes. */
+/** Keys `key 0` to `key 39`, with values of up to 20 bytes; of `useDataset`. */
 export let dataset: string
-beforeAll(async () => {
-  const folder = await temporaryFolder()
-  const content = `key,value\n${Array.from({ length: 40 }, (_, i) => `key ${i},value ${i}\n`).join('')}`
-  dataset = await buildInto(folder.path, { format: 'csv', content, maxValueBytes: 20, headroom: 60 })
-  return folder.remove
-})
+
+/** Builds it for the tests of a file. */
+export function useDataset(): void {
+  beforeAll(async () => {
+    const folder = await temporaryFolder()
+    const content = `key,value\n${Array.from({ length: 40 }, (_, i) => `key ${i},value ${i}\n`).join('')}`
+    dataset = await buildInto(folder.path, { format: 'csv', content, maxValueBytes: 20, headroom: 60 })
+    return folder.remove
+  })
+}
 
 type Operations = readonly object[]
 export const edit = (n: number, value = 'other') => ({ op: 'edit', key: `key ${n}`, value })

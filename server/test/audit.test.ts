@@ -31,6 +31,7 @@ import {
   linesOf,
   listOf,
   told,
+  useDataset,
   type World,
   withList,
 } from './audit-world.js'
@@ -38,6 +39,8 @@ import { keyhush, runKeyhush } from './command.js'
 import { createIn, listed, listening, pseudoRandom, temporaryDirectory } from './helpers.js'
 import { command, started } from './spawned.js'
 import { batchOn, bodyOf, opened, printOf, RememberingStorage, servedFrom, signatureOf } from './updatable-helpers.js'
+
+useDataset()
 
 /** Where the record of a list's first entry begins. */
 const RECORD = 40 + 5

@@ -46,11 +46,13 @@ import { ReadTiles, Tiles } from '../dist/publisher/tiles.js'
 import { openLmdb } from '../dist/storage/lmdb.js'
 import type { Storage } from '../dist/storage/storage.js'
 import { startWitness } from '../dist/testing/servers.js'
-import { audited, dataset, edit, inPlace, listOf, type World, withList } from './audit-world.js'
+import { audited, dataset, edit, inPlace, listOf, useDataset, type World, withList } from './audit-world.js'
 import { keyhush } from './command.js'
 import { pseudoRandom, temporaryDirectory } from './helpers.js'
 import { command, started } from './spawned.js'
 import { FailingStorage } from './updatable-helpers.js'
+
+useDataset()
 
 const NAME = 'auditor.example/w'
 const MOST_BYTES = 64 * 1024

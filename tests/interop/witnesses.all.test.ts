@@ -11,12 +11,14 @@ import { encodeNoteKey, logEntry, noteKey, WITNESS_KEY } from '@keyhush/protocol
 import { createKeyFile, PublisherLog } from '@keyhush/server'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { audited, edit } from '../../server/test/audit-world.js'
+import { audited, edit, useDataset } from '../../server/test/audit-world.js'
 import { freePort } from '../../server/test/helpers.js'
 import { command, started as spawned } from '../../server/test/spawned.js'
 import { findWitnesses } from '../../tools/programs.mjs'
 import { needs } from '../support/needs.js'
 import { PUBLISHER_KEY } from '../support/publishing.js'
+
+useDataset()
 
 const programs = await findWitnesses()
 const run = promisify(execFile)
