@@ -8,7 +8,7 @@ import type { Link, Links } from '../src/servers/transport.js'
 import { MOST_SUBSETS, Subsets } from '../src/session/subsets.js'
 import { seededRandom } from './support/random.js'
 
-const MAPS = THOROUGH ? 20_000 : 1000
+const MAPS = THOROUGH ? 5000 : 1000
 const LOOKUPS = 12
 
 function linksOf(count: number): Link[] {
