@@ -46,7 +46,8 @@ interface FirstEpoch extends KnownManifest {
   readonly directory: Uint8Array
   /** the update list that led there, for clients that are one epoch behind */
   readonly list: Uint8Array | undefined
-  readonly chunk: (number: number) => Uint8Array
+  /** undefined: its records are elsewhere */
+  readonly chunk: ((number: number) => Uint8Array) | undefined
   readonly proofs: Pick<RowProofs, 'transcript' | 'rowLists' | 'rows'> | undefined
 }
 
@@ -107,7 +108,7 @@ export class EpochStore {
   async create({ manifest, bytes, directory, list, chunk, proofs }: FirstEpoch): Promise<void> {
     if ((await this.head()) !== undefined) throw new Error('expected an empty store, got a database; name another')
     const { epoch, generation } = manifest
-    await this.stage(manifest, chunk)
+    if (chunk !== undefined) await this.stage(manifest, chunk)
     const rows = proofs?.rows() ?? []
     await inSteps(rows.length, (start, end) =>
       this.#storage.transact([], transaction => {
@@ -203,9 +204,9 @@ export class EpochStore {
     await this.#storage.transact([], transaction => transaction.remove(mark))
   }
 
-  /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile, or is about to. */
-  async append(changes: MadeEpoch & { readonly list: Uint8Array }): Promise<boolean> {
-    const { oldest, list } = changes
+  /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile, or is about to. `base`: the head's, if another. */
+  async append(changes: MadeEpoch & { readonly list: Uint8Array; readonly base?: number }): Promise<boolean> {
+    const { oldest, list, base } = changes
     const { epoch } = changes.manifest
     const before = await this.head()
     if (before?.epoch !== epoch - 1) return false
@@ -218,7 +219,7 @@ export class EpochStore {
       if (head?.epoch !== epoch - 1 || !isStaged(transaction, mark)) return false
       if (mark === undefined) putPieces(transaction, epoch, list)
       else transaction.remove(STAGED)
-      putEpoch(transaction, changes, { ...head, epoch }, forgotten)
+      putEpoch(transaction, changes, { ...head, epoch, base: base ?? head.base }, forgotten)
       return true
     })
   }

@@ -1,5 +1,5 @@
 // The epochs of one database as routes see them: those that this process answers, their history, and the blobs that
-// clients fetch. A dataset has one epoch for ever (fixed-epochs.ts), an updatable database has one after the other.
+// clients fetch. A dataset has one epoch for ever (fixed-epochs.ts), other databases have one after the other (changing-epochs.ts).
 
 import { Readable } from 'node:stream'
 import type { EpochInfo, Manifest } from '@keyhush/protocol'
@@ -17,12 +17,17 @@ export interface SharedDatabase {
   readonly previous: boolean
 }
 
-/** One epoch, ready to answer. */
-export interface Epoch {
+/** One epoch, wherever its records are. */
+export interface AnyEpoch {
+  readonly core: Core
   readonly manifest: Manifest
   readonly manifestBytes: Uint8Array
   /** hex */
   readonly manifestHash: string
+}
+
+/** One epoch, ready to answer here. */
+export interface Epoch extends AnyEpoch {
   /** the suites it answers, by number */
   readonly suites: Uint16Array
   /** bytes of one query of a suite, and how many a request may carry; throws the core's errors */
@@ -46,14 +51,14 @@ export interface Blob {
   open(first: number, last: number): Promise<Readable>
 }
 
-export interface Epochs {
+export interface Epochs<E extends AnyEpoch = Epoch> {
   /** 16 bytes, the same in every epoch */
   readonly databaseId: Uint8Array
-  readonly newest: Epoch
+  readonly newest: E
   /** the newest or the one before it */
-  find(generation: number, epoch: number): Epoch | undefined
+  find(generation: number, epoch: number): E | undefined
   /** the epochs that `find` finds, newest last; clients may not know the last one yet */
-  answerable(): readonly Epoch[]
+  answerable(): readonly E[]
   /** those that clients may know of */
   list(): EpochInfo[]
   /** a manifest's bytes, as far back as history goes */
@@ -69,7 +74,20 @@ export interface Epochs {
   findBlob(hash: string, withholds?: boolean): Promise<Blob | undefined>
 }
 
-export function infoOf({ manifest, manifestHash }: Epoch): EpochInfo {
+/** The epochs of a database that a process answers. */
+export interface Answering<E extends AnyEpoch = AnyEpoch> {
+  /** the newest that clients may know of */
+  readonly newest: E
+  /** the newest that is answered */
+  readonly latest: E
+  /** those that clients may know of, newest last */
+  readonly shown: readonly E[]
+  /** all, newest last */
+  readonly all: readonly E[]
+  find(generation: number, epoch: number): E | undefined
+}
+
+export function infoOf({ manifest, manifestHash }: AnyEpoch): EpochInfo {
   return { generation: manifest.generation, epoch: manifest.epoch, manifest: manifestHash }
 }
 

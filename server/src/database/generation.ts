@@ -64,6 +64,7 @@ export class Generation {
     const isPrevious = () => epoch.isCores === 'previous'
     const limits = new Map<number, Uint32Array>()
     const epoch: EpochInMemory = {
+      core,
       manifest,
       manifestBytes: bytes,
       manifestHash: toHex(manifestHash),

@@ -1,6 +1,7 @@
 // The generation before the newest, which is answered for some hours after it has ended.
 
 import type { Core } from '@keyhush/wasm'
+import { type ChangingOptions, systemClock } from './changing-epochs.js'
 import type { EpochStore } from './epoch-store.js'
 import type { EpochInMemory, Generation } from './generation.js'
 import { loadOld } from './loading.js'
@@ -11,13 +12,9 @@ const HOUR_SECONDS = 60 * 60
 
 const DEFAULT_HOURS = 24
 
-export interface LingeringOptions {
+export interface LingeringOptions extends Pick<ChangingOptions, 'now' | 'replica'> {
   /** how long a generation is answered after it has ended, unless the next one ends before; default 24 */
   readonly lingerHours?: number | undefined
-  /** seconds since 1970; default: the system's */
-  readonly now?: (() => number) | undefined
-  /** takes up what a process that writes has stored, where several share a storage, and itself stores nothing but its fence's entries */
-  readonly replica?: boolean | undefined
 }
 
 export class Lingering {
@@ -31,7 +28,7 @@ export class Lingering {
 
   constructor(options: LingeringOptions, store: EpochStore, queue: Queue) {
     this.#lingerSeconds = (options.lingerHours ?? DEFAULT_HOURS) * HOUR_SECONDS
-    this.#now = options.now ?? (() => Date.now() / 1000)
+    this.#now = options.now ?? systemClock
     this.#isReplica = options.replica ?? false
     this.#store = store
     this.#queue = queue

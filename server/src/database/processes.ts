@@ -4,7 +4,7 @@
 import { decodeManifest, type EpochStatus } from '@keyhush/protocol'
 import { DatasetError, readingFrom } from '../base/errors.js'
 import type { Storage } from '../storage/storage.js'
-import { Announcements, SIGNED } from './announcements.js'
+import { Announcements } from './announcements.js'
 import type { Answered, StoredEpoch } from './answered.js'
 import type { EpochStore } from './epoch-store.js'
 import { infoOf } from './epochs.js'
@@ -53,12 +53,7 @@ export class Processes {
       },
       fail: error => answered.fail(error),
     })
-    engine.listen(message => {
-      if (message !== SIGNED && message !== '') return
-      void signed.refresh().then(() => {
-        if (message === SIGNED) signed.tell()
-      })
-    })
+    signed.follow(engine)
   }
 
   /** An epoch is stored. Resolves once all processes show it; its publisher does not wait for them. */

@@ -13,13 +13,14 @@ import {
 } from '@keyhush/protocol'
 import { verifies } from '../base/ed25519.js'
 import { epochUnknown, Refusal } from '../base/refusal.js'
-import type { Answered } from './answered.js'
+import type { Engine } from '../storage/storage.js'
+import { SIGNED } from './announcements.js'
 import type { EpochStore, KeptSignature } from './epoch-store.js'
-import type { Epoch } from './epochs.js'
+import type { Answering, AnyEpoch } from './epochs.js'
 
 export class Signatures {
   readonly #store: EpochStore
-  readonly #answered: Answered
+  readonly #answered: Answering
   readonly #now: () => number
   /** since when this process shows the newest epoch, in seconds since 1970 */
   #shownSince: number
@@ -31,7 +32,7 @@ export class Signatures {
   #isStale = false
 
   /** `now`: seconds since 1970. */
-  constructor(store: EpochStore, answered: Answered, now: () => number) {
+  constructor(store: EpochStore, answered: Answering, now: () => number) {
     this.#store = store
     this.#answered = answered
     this.#now = now
@@ -42,7 +43,7 @@ export class Signatures {
    * The newest epoch that clients are told of. An epoch is told once it is signed by any key, or at once if the one before it is not
    * signed: then its publisher does not sign.
    */
-  get told(): Epoch {
+  get told(): AnyEpoch {
     const { newest, shown } = this.#answered
     const { epoch } = newest.manifest
     const before = shown.find(({ manifest }) => manifest.epoch === epoch - 1)
@@ -110,8 +111,8 @@ export class Signatures {
     if (bytes.length > LONGEST_PROOF_BYTES) {
       throw new Refusal('too_large', `expected a proof of at most ${LONGEST_PROOF_BYTES} bytes, got ${bytes.length}`)
     }
-    const { generation, newest } = this.#answered
-    const hash = generation.core.blake3(bytes)
+    const { newest } = this.#answered
+    const hash = newest.core.blake3(bytes)
     const message = signedProofBytes(newest.manifest.databaseId, epoch, hash)
     if (!verifies(fromHex(proofSignature), message, fromHex(publicKey))) {
       throw new Refusal('bad_request', 'expected a signature of that proof by that key, got one that does not verify')
@@ -150,6 +151,16 @@ export class Signatures {
   /** Resolves when it is done, or has failed: then the next request tries again. */
   refresh(): Promise<void> {
     return this.read().catch(() => {})
+  }
+
+  /** Learns of what other processes keep. */
+  follow(engine: Engine): void {
+    engine.listen(message => {
+      if (message !== SIGNED && message !== '') return
+      void this.refresh().then(() => {
+        if (message === SIGNED) this.tell()
+      })
+    })
   }
 
   /** Nobody is told any more. */

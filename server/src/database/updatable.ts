@@ -1,24 +1,23 @@
 // A database that changes: batches become epochs (publishing.ts), and replicas take these up (processes.ts). It answers the newest epoch
 // and the one before (answered.ts), and clients hear of an epoch once it is on disk (signatures.ts).
 
-import { decodeManifest, type EpochInfo, type EpochStatus, hasOneServer, type PostedSignature } from '@keyhush/protocol'
+import { type EpochStatus, hasOneServer } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { DatasetError, readingFrom } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
-import { Refusal } from '../base/refusal.js'
 import type { Progress } from '../dataset/build.js'
 import { type Dataset, updateListOf } from '../dataset/load.js'
 import type { Folding, RowProofs } from '../dataset/proof-kinds.js'
 import { preparedBytes } from '../one-server/contents.js'
 import type { Storage } from '../storage/storage.js'
-import { SIGNED } from './announcements.js'
 import { Answered } from './answered.js'
 import type { SignedFor } from './batches.js'
+import { ChangingEpochs, type ChangingOptions, systemClock } from './changing-epochs.js'
 import { chunksOf } from './chunks.js'
-import { EpochStore, type KeptSignature } from './epoch-store.js'
-import { type Blob, type Epoch, type Epochs, infoOf, memoryBlob } from './epochs.js'
+import { EpochStore } from './epoch-store.js'
+import { type Blob, type Epoch, memoryBlob } from './epochs.js'
 import type { Fence, FenceOptions } from './fence.js'
-import { History } from './history.js'
+import type { EpochInMemory } from './generation.js'
 import { Lingering, type LingeringOptions } from './lingering.js'
 import { type Loaded, loadNewest } from './loading.js'
 import { checkHint, hintBlob } from './one-server.js'
@@ -27,12 +26,9 @@ import { Preparing } from './preparing.js'
 import { Processes } from './processes.js'
 import { type CheckedBatch, Publishing } from './publishing.js'
 import { newQueue, type Queue } from './queue.js'
-import { Signatures } from './signatures.js'
 import { StoredFence } from './stored-fence.js'
 
-export interface UpdatableOptions extends LingeringOptions {
-  /** epochs before the newest whose manifests and update lists are kept; default 64 */
-  readonly history?: number | undefined
+export interface UpdatableOptions extends LingeringOptions, ChangingOptions {
   readonly fence?: FenceOptions | undefined
   readonly onProgress?: ((progress: Progress) => void) | undefined
   /** whether lookups with one server are answered, if the database has a public hint for them; default: true */
@@ -41,67 +37,48 @@ export interface UpdatableOptions extends LingeringOptions {
   readonly onPreparing?: ((bytes: number) => void) | undefined
 }
 
-const DEFAULT_HISTORY = 64
-
-export class UpdatableDatabase implements Epochs {
+export class UpdatableDatabase extends ChangingEpochs<EpochInMemory> {
   readonly fence: Fence
-  readonly history: number
   /** with Pointproofs */
   readonly folding: Folding | undefined
-  /** what publishers have signed, and what clients are told for it */
-  readonly signed: Pick<Signatures, 'told' | 'list' | 'listen' | 'unsignedSeconds' | 'signedEpoch' | 'provedEpoch'>
-  /** called when memory and disk have parted: nothing may be published here, and the process is to be replaced */
-  onFailure: (error: Error) => void = () => {}
-
-  readonly #signatures: Signatures
   readonly #storage: Storage
   readonly #isReplica: boolean
   readonly #answered: Answered
-  readonly #past: History
   readonly #processes: Processes
   readonly #publishing: Publishing
   /** what proves answers, where the core does not */
   readonly #proofs: RowProofs | undefined
   /** batches, and what must not run beside them */
-  readonly #queue: Queue = newQueue()
+  readonly #queue: Queue
   #closed: Promise<void> | undefined
 
   private constructor(storage: Storage, loaded: Loaded, fence: Fence, options: UpdatableOptions) {
-    const { generation, proofs } = loaded
-    const { now = () => Date.now() / 1000, oneServer = true, replica = false } = options
-    const queue = this.#queue
+    const { proofs } = loaded
+    const { now = systemClock, oneServer = true, replica = false } = options
+    const queue = newQueue()
     const store = new EpochStore(storage)
     // Not if clients have a newer epoch, or will: that has a thread of its own.
     const isWanted = (epoch: Epoch) => this.#closed === undefined && epoch === answered.newest
     const preparing: Preparing = new Preparing(oneServer, queue, isWanted)
     const answered: Answered = new Answered(loaded, preparing, new Lingering(options, store, queue))
-    const past = new History(generation.core, store)
+    super(storage, store, answered, options)
+    const { past, signed, history } = this
+    this.#queue = queue
     this.#storage = storage
     this.#isReplica = replica
     this.#answered = answered
-    this.#past = past
-    // The epoch before is answered, so there is always that much history.
-    this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
     this.fence = fence
-    const signed = new Signatures(store, answered, now)
-    this.#signatures = signed
-    this.signed = signed
     this.#proofs = proofs
     this.folding = proofs?.folding(
       () => answered.newest.manifest,
       (row, openings) => queue(() => store.writeOpenings(answered.newest.manifest.generation, row, openings)),
     )
-    const { history, folding } = this
+    const { folding } = this
     const together = { storage, store, answered, past, signed, queue }
     this.#processes = new Processes(together)
     this.#publishing = new Publishing({ ...together, processes: this.#processes, folding, history, now }, loaded)
     answered.onFailure = error => this.onFailure(error)
-    answered.onShown = ({ manifest, manifestBytes }) => {
-      past.note(manifest)
-      past.keep(manifest.epoch, manifestBytes)
-      past.forgetBefore(manifest.epoch - history, answered.lingering.epoch?.manifest.epoch)
-      signed.show(replica)
-    }
+    answered.onShown = epoch => this.shown(epoch, answered.lingering.epoch?.manifest.epoch)
   }
 
   /**
@@ -142,9 +119,9 @@ export class UpdatableDatabase implements Epochs {
       const [{ engine }, how] = [storage, options.fence]
       const fence = engine ? await PostgresFence.open(engine, how) : await StoredFence.open(storage, how)
       const updatable = new UpdatableDatabase(storage, loaded, fence, options)
-      await updatable.#past.index()
+      await updatable.past.index()
       await updatable.#answered.lingering.resume(core, head)
-      await updatable.#signatures.read()
+      await updatable.signed.read()
       updatable.folding?.catchUp()
       const { preparing, newest, generation } = updatable.#answered
       if (preparing.answers && hasOneServer(newest.manifest))
@@ -159,107 +136,41 @@ export class UpdatableDatabase implements Epochs {
     }
   }
 
-  get databaseId(): Uint8Array {
-    return this.newest.manifest.databaseId
+  override get storageFailure(): string | undefined {
+    return super.storageFailure ?? this.#publishing.failure
   }
 
-  get location(): string {
-    return this.#storage.location
-  }
-
-  /** Why nothing can be kept at the moment, for people; undefined: it can. */
-  get storageFailure(): string | undefined {
-    return this.#storage.failure ?? this.#publishing.failure
-  }
-
-  /** Why other processes are ahead of this one, for people; undefined: they are not. */
   get behind(): string | undefined {
     return this.#processes.behind
   }
 
-  get newest(): Epoch {
-    return this.#answered.newest
-  }
-
-  find(generation: number, epoch: number): Epoch | undefined {
-    return this.#answered.find(generation, epoch)
-  }
-
-  answerable(): readonly Epoch[] {
-    return this.#answered.all
-  }
-
-  list(): EpochInfo[] {
-    return this.#answered.shown.map(infoOf)
-  }
-
-  async manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined> {
-    if (!this.#has(epoch)) return undefined
-    const bytes = await this.#past.manifest(epoch)
-    return bytes !== undefined && decodeManifest(bytes).generation === generation ? bytes : undefined
-  }
-
-  remembers(epoch: number): boolean {
-    return this.#past.remembers(epoch, this.newest.manifest.epoch)
-  }
-
-  async since(epoch: number, reserve = (_bytes: number) => {}, goOn = () => {}): Promise<Uint8Array | undefined> {
-    return this.#has(epoch) ? await this.#past.since(epoch, this.newest.manifest.epoch, reserve, goOn) : undefined
-  }
-
-  /** What became of an epoch; undefined: it is not known, any more or yet. */
-  status(epoch: number): EpochStatus | undefined {
-    return this.#has(epoch) ? this.#past.status(epoch) : undefined
-  }
-
-  /** Not one that is stored and still being taken up. */
-  #has(epoch: number): boolean {
-    return epoch <= this.#answered.latest.manifest.epoch
-  }
-
-  async findBlob(hash: string, withholds = false): Promise<Blob | undefined> {
+  override async findBlob(hash: string, withholds = false): Promise<Blob | undefined> {
     const epochs = this.#answered.all.reverse()
-    const proof = this.#signatures.proof(hash)
-    const open = proof === undefined ? hintBlob(epochs, hash) : memoryBlob(proof)
+    const open = (await super.findBlob(hash)) ?? hintBlob(epochs, hash)
     if (open !== undefined || withholds) return open
     for (const epoch of epochs) {
       const blob = epoch.blob(hash)
       if (blob !== undefined) return blob
     }
     const proved = this.#proofs?.blob(hash)
-    return proved === undefined ? this.#past.list(hash) : memoryBlob(proved)
-  }
-
-  /** The signatures of any epoch that is kept, and their proofs. */
-  signaturesOf(epoch: number): Promise<readonly KeptSignature[]> {
-    return this.#signatures.of(epoch)
-  }
-
-  /** Keeps a publisher's signature. Throws a Refusal if it is none. */
-  async addSignature(signature: PostedSignature): Promise<void> {
-    this.#checkWrites()
-    if ((await this.#signatures.add(signature)) !== undefined) this.#storage.engine?.notify(SIGNED)
+    return proved === undefined ? this.past.list(hash) : memoryBlob(proved)
   }
 
   /** Makes an epoch of a batch; see Publishing. */
   async publish(body: Uint8Array, signed?: SignedFor, isLate = false): Promise<EpochStatus> {
-    this.#checkWrites()
+    this.checkWrites()
     return await this.#publishing.publish(body, signed, isLate)
   }
 
   /** Says what a batch would make, or why it is refused; see Publishing. */
   async check(body: Uint8Array, signed?: SignedFor): Promise<CheckedBatch> {
-    this.#checkWrites()
+    this.checkWrites()
     return await this.#publishing.check(body, signed)
   }
 
   /** Makes an epoch that others have made; see Publishing. */
   async take(next: KnownManifest, list: Uint8Array | undefined): Promise<number> {
     return await this.#publishing.take(next, list)
-  }
-
-  #checkWrites(): void {
-    if (this.#isReplica) throw new Refusal('not_ready', 'this is a replica; publish to the process without --replica')
   }
 
   /** Makes the public hint of the newest epoch anew, as its builder has to. Throws DatasetError if the manifest names another. */
@@ -280,7 +191,7 @@ export class UpdatableDatabase implements Epochs {
     await this.folding?.stop()
     await this.#queue(async () => {})
     await this.#publishing.stop()
-    this.#signatures.close()
+    this.signed.close()
     await preparing.endAllBut()
     await this.#answered.generation.free()
     this.#proofs?.free()

@@ -3,7 +3,7 @@
 import { claimedCount, equalBytes, type MessageHeader } from '@keyhush/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { epochUnknown, Refusal, readMessage } from '../base/refusal.js'
-import type { Epoch, Epochs } from '../database/epochs.js'
+import type { AnyEpoch, Epochs } from '../database/epochs.js'
 
 /** How many queries a request says it carries, for the rate limit. */
 export function queriesIn({ body }: FastifyRequest): number {
@@ -23,7 +23,7 @@ export function decoded<T>(body: unknown, decode: (bytes: Uint8Array) => T): T {
 type Asked = Pick<MessageHeader, 'databaseId' | 'generation' | 'epoch'>
 
 /** The epoch that a request asks at. Throws a `wrong_database` or `epoch_unknown` Refusal. */
-export function epochOf(epochs: Epochs, { databaseId, generation, epoch }: Asked): Epoch {
+export function epochOf<E extends AnyEpoch>(epochs: Epochs<E>, { databaseId, generation, epoch }: Asked): E {
   if (!equalBytes(databaseId, epochs.databaseId)) {
     throw new Refusal('wrong_database', 'expected a request for the database served here, got one for another')
   }
@@ -34,7 +34,7 @@ export function epochOf(epochs: Epochs, { databaseId, generation, epoch }: Asked
 
 /** Throws a `bad_request` Refusal. */
 export function expectPartitions(
-  { manifest }: Pick<Epoch, 'manifest'>,
+  { manifest }: Pick<AnyEpoch, 'manifest'>,
   { partitions }: { readonly partitions: number },
 ): void {
   if (partitions === manifest.partitions) return

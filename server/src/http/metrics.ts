@@ -3,7 +3,8 @@
 
 import { type FastifyInstance, fastify } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { UpdatableDatabase } from '../database/updatable.js'
+import type { ChangingEpochs } from '../database/changing-epochs.js'
+import type { AnyEpoch } from '../database/epochs.js'
 import type { Computations } from './computations.js'
 import { boundedServer, Connections, whenOver } from './limits/connections.js'
 import type { Unsent } from './limits/unsent.js'
@@ -29,11 +30,16 @@ type Figures<Read> = Readonly<Record<string, readonly [help: string, read: Read]
 /** undefined: the database has no such figure */
 type OfDatabase = (mounted: MountedDataset) => number | undefined | Promise<number | undefined>
 
-const manifestOf = ({ dataset, updatable }: MountedDataset) => (updatable?.newest ?? dataset!).manifest
+const changingOf = ({ updatable, sharded }: MountedDataset) => sharded ?? updatable
+
+const manifestOf = (mounted: MountedDataset) => (changingOf(mounted)?.newest ?? mounted.dataset!).manifest
 
 /** Of a database that has publishers. */
-function ofPublished(read: (updatable: UpdatableDatabase) => number): OfDatabase {
-  return ({ updatable, publisherKeys = [] }) => (publisherKeys.length > 0 && updatable ? read(updatable) : undefined)
+function ofPublished(read: (changing: ChangingEpochs<AnyEpoch>) => number): OfDatabase {
+  return mounted => {
+    const changing = (mounted.publisherKeys ?? []).length > 0 ? changingOf(mounted) : undefined
+    return changing && read(changing)
+  }
 }
 
 const OF_DATABASES: Figures<OfDatabase> = {
@@ -66,11 +72,17 @@ const OF_DATABASES: Figures<OfDatabase> = {
   ],
   store_failing: [
     '1 if the latest write failed, else 0',
-    ({ updatable }) => updatable && Number(updatable.storageFailure !== undefined),
+    mounted => {
+      const changing = changingOf(mounted)
+      return changing && Number(changing.storageFailure !== undefined)
+    },
   ],
   store_free_bytes: [
     'Free bytes on the disk of the store, if that is a file of this machine',
-    ({ updatable }) => updatable && freeBytes(updatable.location),
+    mounted => {
+      const changing = changingOf(mounted)
+      return changing && freeBytes(changing.location)
+    },
   ],
 }
 

@@ -4,10 +4,12 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { Manifest } from '@keyhush/protocol'
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
-import type { Epochs } from '../database/epochs.js'
+import type { ChangingEpochs } from '../database/changing-epochs.js'
+import type { AnyEpoch, Epochs } from '../database/epochs.js'
 import { FixedEpochs } from '../database/fixed-epochs.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
+import type { ShardedDatabase } from '../sharded/database.js'
 import { Computations } from './computations.js'
 import { Batches } from './limits/batches.js'
 import { takeBodies } from './limits/bodies.js'
@@ -37,6 +39,8 @@ export interface MountedDataset {
   readonly dataset?: Dataset | undefined
   /** a database that changes */
   readonly updatable?: UpdatableDatabase | undefined
+  /** a database whose records are at its shards, of which this is the coordinator */
+  readonly sharded?: ShardedDatabase | undefined
   /** public keys, 32 bytes each: only batches signed with one of them are taken. Default: none */
   readonly publisherKeys?: readonly Uint8Array[] | undefined
 }
@@ -77,11 +81,13 @@ const MOST_UNSIGNED_SECONDS = 60
  * await app.register(keyhushPlugin, { prefix: '/phishing', dataset: await loadDataset('dataset') })
  */
 export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, options) => {
-  const { updatable, rateLimit, publisherKeys = [], blobs = true, onTrap = exitSoon } = options
+  const { updatable, sharded, rateLimit, publisherKeys = [], onTrap = exitSoon } = options
+  const blobs = sharded === undefined && (options.blobs ?? true)
   const readiness = options.readiness ?? new Readiness()
   const unsent = options.unsent ?? new Unsent().watch(app)
-  const fixed = updatable === undefined ? fixedOf(options) : undefined
-  const epochs: Epochs = updatable ?? fixed!
+  const changing: ChangingEpochs<AnyEpoch> | undefined = sharded ?? updatable
+  const fixed = changing === undefined ? fixedOf(options) : undefined
+  const epochs: Epochs<AnyEpoch> = changing ?? fixed!
   const rate = rateLimit instanceof RateLimit ? rateLimit : new RateLimit({ perMinute: rateLimit })
   const trapped = (error: Error) => {
     readiness.fail()
@@ -89,7 +95,8 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   }
   const { most } = Connections.of(app.server)
   const { batches = new Batches(), streams = new Streams(most), reads = new Reads() } = options
-  const surroundings = { epochs, readiness, unsent, rate, batches, reads, trapped }
+  const around = { readiness, unsent, rate, batches, reads, trapped }
+  const surroundings = { ...around, epochs }
 
   takeBodies(app, options.bodies ?? new Unsent().watch(app))
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
@@ -97,23 +104,43 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   const routes = app.withTypeProvider<TypeBoxTypeProvider>()
   manifestRoute(routes, surroundings)
   const { instant, oneServer, proved } = options.computations ?? ownComputations(app, trapped)
-  infoRoute(routes, epochs, updatable, { instant: instant !== undefined, oneServer: oneServer !== undefined, blobs })
+  const own = updatable ?? fixed
+  const offered = { instant: (sharded?.lookups ?? instant) !== undefined, oneServer: oneServer !== undefined, blobs }
+  infoRoute(routes, epochs, { own, changing, fence: updatable !== undefined }, offered)
   blobRoute(routes, epochs, unsent, !blobs)
-  answerRoute(routes, surroundings, proved, updatable?.fence)
-  if (instant !== undefined) instantRoute(routes, surroundings, instant)
-  if (oneServer !== undefined) {
-    await fixed?.prepare()
-    app.addHook('onClose', () => fixed?.close())
-    oneServerRoute(routes, surroundings, oneServer)
-    const prepared = () => epochs.newest.oneServer
-    readiness.needs(() => (prepared()?.preparing ? 'lookups with one server are being prepared' : undefined))
-    readiness.watch('lookups with one server cannot be answered', () => prepared()?.problem)
+  if (own !== undefined) {
+    const ofOwn = { ...around, epochs: own }
+    answerRoute(routes, ofOwn, proved, updatable?.fence)
+    if (instant !== undefined) instantRoute(routes, ofOwn, instant)
+    if (oneServer !== undefined) {
+      await fixed?.prepare()
+      app.addHook('onClose', () => fixed?.close())
+      oneServerRoute(routes, ofOwn, oneServer)
+      const prepared = () => own.newest.oneServer
+      readiness.needs(() => (prepared()?.preparing ? 'lookups with one server are being prepared' : undefined))
+      readiness.watch('lookups with one server cannot be answered', () => prepared()?.problem)
+    }
+  }
+  if (sharded !== undefined) {
+    const { lookups, fabric } = sharded
+    lookups.onFailure = trapped
+    sharded.onFailure = trapped
+    instantRoute(routes, { ...around, epochs: sharded }, lookups)
+    app.addHook('onClose', () => lookups.close())
+    readiness.watch('a shard does not answer', () => fabric.problem)
+    fabric.onChange = ({ shard, url, problem }) => {
+      if (problem === undefined) app.log.info({ shard, url }, 'a replica of a shard answers again')
+      else app.log.warn({ shard, url, problem }, 'a replica of a shard has failed: it is asked last')
+    }
   }
   readiness.watch('the newest epoch has expired', () => expiredIn(epochs.newest.manifest))
+  if (changing !== undefined) {
+    readiness.needs(() => changing.behind)
+    readiness.watch('the store cannot be written', () => changing.storageFailure)
+    if (publisherKeys.length > 0) readiness.watch('the newest epoch is not signed', () => unsignedIn(changing))
+    eventsRoute(app, changing, streams)
+  }
   if (updatable !== undefined) {
-    readiness.needs(() => updatable.behind)
-    readiness.watch('the store cannot be written', () => updatable.storageFailure)
-    if (publisherKeys.length > 0) readiness.watch('the newest epoch is not signed', () => unsignedIn(updatable))
     const room = new Room(updatable.location, () => bytesOf(updatable.newest.manifest))
     readiness.watch('the disk of the store has little room', () => room.problem)
     readiness.watch('edits are not folded into openings', () => updatable.folding?.failure)
@@ -121,9 +148,8 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     if (updatable.folding !== undefined) {
       updatable.folding.onFailure = error => app.log.error({ err: error }, 'cannot fold edits into openings')
     }
-    eventsRoute(app, updatable, streams)
-    fenceRoute(routes, surroundings, updatable)
-    publishRoutes(routes, surroundings, updatable, publisherKeys)
+    fenceRoute(routes, { ...around, epochs: updatable }, updatable)
+    publishRoutes(routes, { ...around, epochs: updatable }, updatable, publisherKeys)
   }
   healthRoutes(app, readiness, () => readiness.publicProblems)
 }
@@ -135,7 +161,7 @@ function expiredIn({ epoch, expires }: Manifest): string | undefined {
 }
 
 /** A publisher signs within a second. Until then clients use the epoch before, and new ones cannot begin once that has gone. */
-function unsignedIn({ newest, signed: { unsignedSeconds } }: UpdatableDatabase): string | undefined {
+function unsignedIn({ newest, signed: { unsignedSeconds } }: ChangingEpochs<AnyEpoch>): string | undefined {
   if (unsignedSeconds <= MOST_UNSIGNED_SECONDS) return undefined
   return `epoch ${newest.manifest.epoch} is not signed: apps with a publisherKey do not use it; the publisher must run publish again`
 }

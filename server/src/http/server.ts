@@ -82,10 +82,10 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     databases: datasets.map(({ name }) => prefixOf(name) || '/'),
     publisherPaths: publisherPathsOf(options),
   })
-  for (const { name, dataset, updatable, publisherKeys } of datasets) {
+  for (const { name, dataset, updatable, sharded, publisherKeys } of datasets) {
     const prefix = prefixOf(name)
     await app.register(keyhushPlugin, {
-      ...{ prefix, dataset, updatable, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
+      ...{ prefix, dataset, updatable, sharded, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
       ...{ computations, streams, batches, reads, blobs },
     })
   }

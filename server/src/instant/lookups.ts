@@ -6,7 +6,7 @@
 import { type InstantOf, type InstantQuery, instantLayout, type Manifest, type Sharing } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, InstantPassHandle } from '@keyhush/wasm'
 import { epochUnknown } from '../base/refusal.js'
-import type { Epoch, Epochs, SharedDatabase } from '../database/epochs.js'
+import type { AnyEpoch, Epoch, Epochs, SharedDatabase } from '../database/epochs.js'
 import { layoutOf } from '../dataset/view.js'
 import { Requests, type Settles, type Waiting } from '../workers/requests.js'
 import { isFatal, type Source, type Work } from '../workers/workers.js'
@@ -19,8 +19,8 @@ export interface InstantOptions {
 }
 
 /** What one request asks. */
-export interface InstantRequest extends Sharing {
-  readonly epochs: Epochs
+export interface InstantRequest<E extends AnyEpoch = Epoch> extends Sharing {
+  readonly epochs: Epochs<E>
   readonly of: InstantOf
   readonly generation: number
   readonly epoch: number
@@ -86,7 +86,7 @@ export class InstantLookups extends Requests<WaitingLookup> implements Source {
   submit(request: InstantRequest): Waiting {
     const begun = { request, network: request.network, taken: 0, answered: 0 }
     const waiting = this.add(settles => ({ ...settles, ...begun, answers: [] }))
-    this.#wake(request.epochs.newest.shared().core)
+    this.#wake(request.epochs.newest.core)
     return waiting
   }
 
@@ -115,7 +115,7 @@ export class InstantLookups extends Requests<WaitingLookup> implements Source {
     const { waiting } = this
     const left = this.#gathering.until - performance.now()
     if (waiting === 0 || waiting >= this.#gathering.queries || left <= 0) return false
-    const { core } = this.queue.inTurn()[0]!.request.epochs.newest.shared()
+    const { core } = this.queue.inTurn()[0]!.request.epochs.newest
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
       this.#wake(core)
@@ -228,7 +228,7 @@ export interface InstantSizes {
 }
 
 /** What an epoch has of this; undefined: nothing. */
-export function sharedOf(epoch: Epoch, of: InstantOf): SharedDatabase | undefined {
+function sharedOf(epoch: Epoch, of: InstantOf): SharedDatabase | undefined {
   return of === 'records' ? epoch.shared() : epoch.blocks()
 }
 

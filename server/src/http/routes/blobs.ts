@@ -5,7 +5,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../../base/refusal.js'
-import { type Blob, type Epochs, SLICE_BYTES } from '../../database/epochs.js'
+import { type AnyEpoch, type Blob, type Epochs, SLICE_BYTES } from '../../database/epochs.js'
 import type { Unsent } from '../limits/unsent.js'
 import type { Routes } from './types.js'
 
@@ -17,7 +17,7 @@ const WITHHELD =
   'expected a hash of what this server gives, got another: it withholds downloads (--no-blobs); ask a server that offers them'
 
 /** `withholds`: it gives no downloads. */
-export function blobRoute(app: Routes, epochs: Epochs, unsent: Unsent, withholds: boolean): void {
+export function blobRoute(app: Routes, epochs: Epochs<AnyEpoch>, unsent: Unsent, withholds: boolean): void {
   app.get<{ Params: { hash: string } }>('/v1/blobs/:hash', async (request, reply) => {
     const { hash } = request.params
     const blob = HASH.test(hash) ? await epochs.findBlob(hash, withholds) : undefined

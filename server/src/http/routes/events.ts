@@ -4,7 +4,8 @@ import { Readable } from 'node:stream'
 import { encodeEvent } from '@keyhush/protocol'
 import type { FastifyInstance } from 'fastify'
 import { Pace } from '../../base/pace.js'
-import type { UpdatableDatabase } from '../../database/updatable.js'
+import type { ChangingEpochs } from '../../database/changing-epochs.js'
+import type { AnyEpoch } from '../../database/epochs.js'
 import { neverKept } from '../binary.js'
 import type { Streams } from '../limits/streams.js'
 
@@ -13,10 +14,14 @@ const HEARTBEAT_MILLISECONDS = 15_000
 /** Each stream belongs to one of so many groups, whose heartbeats come one after the other. */
 const GROUPS = 15
 
-export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase, ofProcess: Streams): void {
+export function eventsRoute(
+  app: FastifyInstance,
+  { signed, databaseId }: ChangingEpochs<AnyEpoch>,
+  ofProcess: Streams,
+): void {
   const groups = Array.from({ length: GROUPS }, () => new Set<Readable>())
   let [beats, wanted, isClosing] = [0, 0, false]
-  const newest = () => Buffer.from(encodeEvent(updatable.signed.told.manifest))
+  const newest = () => Buffer.from(encodeEvent(signed.told.manifest))
   /** as of now, whenever a round began: no stream goes back to an epoch before */
   let line = newest()
   const tell = (group: Set<Readable>) =>
@@ -40,8 +45,7 @@ export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase, 
     } while (begun < wanted)
     wanted = 0
   }
-  const { databaseId } = updatable
-  const stopListening = updatable.signed.listen(event => {
+  const stopListening = signed.listen(event => {
     line = Buffer.from(encodeEvent({ databaseId, ...event }))
     void announce()
   })

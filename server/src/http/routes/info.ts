@@ -3,36 +3,42 @@
 import { FORMAT, hasInstant, hasOneServer, proofsOf, SUITE_PARITIES, toHex } from '@keyhush/protocol'
 import { InfoSchema } from '@keyhush/protocol/schemas'
 import { SOFTWARE } from '../../base/version.js'
-import type { Epochs } from '../../database/epochs.js'
-import type { UpdatableDatabase } from '../../database/updatable.js'
+import type { ChangingEpochs } from '../../database/changing-epochs.js'
+import type { AnyEpoch, Epochs } from '../../database/epochs.js'
 import { neverKept } from '../binary.js'
 import type { Routes } from './types.js'
 
 export function infoRoute(
   app: Routes,
-  epochs: Epochs,
-  updatable: UpdatableDatabase | undefined,
+  epochs: Epochs<AnyEpoch>,
+  database: {
+    /** whose records are here; undefined: they are at shards */
+    readonly own: Epochs | undefined
+    readonly changing: ChangingEpochs<AnyEpoch> | undefined
+    readonly fence: boolean
+  },
   offered: { readonly instant: boolean; readonly oneServer: boolean; readonly blobs: boolean },
 ): void {
   app.get('/v1/info', { schema: { response: { 200: InfoSchema } } }, async (_request, reply) => {
+    const { own, changing, fence } = database
     return neverKept(reply).send({
       format: FORMAT,
       software: SOFTWARE,
       database: toHex(epochs.databaseId),
       epochs: epochs.list(),
       offers: {
-        proofs: [...proofsOf(epochs.newest.manifest)],
-        updates: updatable !== undefined,
-        push: updatable !== undefined,
+        proofs: own === undefined ? [] : [...proofsOf(own.newest.manifest)],
+        updates: changing !== undefined,
+        push: changing !== undefined,
         blobs: offered.blobs,
-        fence: updatable !== undefined,
+        fence,
         instant: offered.instant && hasInstant(epochs.newest.manifest),
-        single: epochs.newest.suites.includes(SUITE_PARITIES),
+        single: own?.newest.suites.includes(SUITE_PARITIES) ?? false,
         oneServer:
-          offered.oneServer && epochs.newest.oneServer?.problem === undefined && hasOneServer(epochs.newest.manifest),
-        history: updatable?.history ?? 0,
+          offered.oneServer && own?.newest.oneServer?.problem === undefined && hasOneServer(epochs.newest.manifest),
+        history: changing?.history ?? 0,
       },
-      signatures: updatable?.signed.list() ?? [],
+      signatures: changing?.signed.list() ?? [],
     })
   })
 }

@@ -12,14 +12,26 @@ import {
 } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
 import { Refusal } from '../../base/refusal.js'
-import type { Epoch, Epochs } from '../../database/epochs.js'
-import { checkQueries, type InstantLookups, type InstantSizes, sharedOf } from '../../instant/lookups.js'
+import type { AnyEpoch, Epochs } from '../../database/epochs.js'
+import { checkQueries, type InstantRequest, type InstantSizes } from '../../instant/lookups.js'
+import type { Waiting } from '../../workers/requests.js'
 import { decoded, epochOf, expectPartitions, queriesIn } from '../binary.js'
 import { WEIGHTS } from '../limits/rate.js'
 import { sendWaited } from '../waited.js'
 import type { Routes, Surroundings } from './types.js'
 
-export function instantRoute(app: Routes, surroundings: Surroundings, lookups: InstantLookups): void {
+/** Answers requests at epochs of this kind. */
+export interface Lookups<E extends AnyEpoch> {
+  /** databases that each query is read in; missing: one */
+  readonly shards?: number
+  submit(request: InstantRequest<E>): Waiting
+}
+
+export function instantRoute<E extends AnyEpoch>(
+  app: Routes,
+  surroundings: Surroundings<E>,
+  lookups: Lookups<E>,
+): void {
   const { epochs, readiness, unsent, rate } = surroundings
   const routeOptions = {
     bodyLimit: MAX_INSTANT_BYTES,
@@ -27,7 +39,7 @@ export function instantRoute(app: Routes, surroundings: Surroundings, lookups: I
     onRequest: readiness.hook,
   }
   app.post(INSTANT_PATH, routeOptions, async (request, reply) => {
-    rate.take(request, reply, WEIGHTS.instant * queriesIn(request))
+    rate.take(request, reply, WEIGHTS.instant * (lookups.shards ?? 1) * queriesIn(request))
     const query = decoded(request.body, decodeInstantQuery)
     const epoch = findEpoch(epochs, query)
     const { answerBytes } = checked(epoch, query)
@@ -45,7 +57,7 @@ export function instantRoute(app: Routes, surroundings: Surroundings, lookups: I
   })
 }
 
-function findEpoch(epochs: Epochs, query: InstantQuery): Epoch {
+function findEpoch<E extends AnyEpoch>(epochs: Epochs<E>, query: InstantQuery): E {
   const epoch = epochOf(epochs, query)
   if (!hasInstant(epoch.manifest)) {
     throw new Refusal('bad_request', 'suite: expected a database with commitments for instant lookups, got one without')
@@ -55,12 +67,12 @@ function findEpoch(epochs: Epochs, query: InstantQuery): Epoch {
 }
 
 /** Looked at whole before they wait with others' queries: a pass is made of what is right. */
-function checked(epoch: Epoch, query: InstantQuery): InstantSizes {
+function checked({ core, manifest }: AnyEpoch, query: InstantQuery): InstantSizes {
   const { of, queries, count } = query
-  const shared = sharedOf(epoch, of)
-  if (shared === undefined) throw new Refusal('bad_request', 'suite: expected a database with keys, got one without')
+  if (of === 'directory' && !manifest.keyed)
+    throw new Refusal('bad_request', 'suite: expected a database with keys, got one without')
   try {
-    const sizes = checkQueries(shared.core, epoch.manifest, query)
+    const sizes = checkQueries(core, manifest, query)
     if (queries.length === count * sizes.requestBytes) return sizes
     throw new Refusal('bad_request', `queries: expected ${count * sizes.requestBytes} bytes, got ${queries.length}`)
   } catch (error) {

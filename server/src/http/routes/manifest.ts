@@ -3,11 +3,12 @@
 import { ManifestQuerySchema, ManifestsQuerySchema } from '@keyhush/protocol/schemas'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { epochUnknown, Refusal } from '../../base/refusal.js'
+import type { AnyEpoch } from '../../database/epochs.js'
 import { neverKept, numberOf } from '../binary.js'
 import { WEIGHTS } from '../limits/rate.js'
 import type { Routes, Surroundings } from './types.js'
 
-export function manifestRoute(app: Routes, { epochs, unsent, rate, reads }: Surroundings): void {
+export function manifestRoute(app: Routes, { epochs, unsent, rate, reads }: Surroundings<AnyEpoch>): void {
   /** Reads what memory has not: counted, and once there is a place. */
   const past = <T>(request: FastifyRequest, reply: FastifyReply, read: (assertWaits: () => void) => Promise<T>) => {
     rate.take(request, reply, WEIGHTS.past)

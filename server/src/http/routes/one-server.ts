@@ -52,7 +52,7 @@ function checked(epoch: Epoch, query: OneServerQuery): number {
   if (!kindsOf(manifest).includes(of)) {
     throw new Refusal('bad_request', 'suite: expected a database with keys, got one without')
   }
-  const { requestBytes, answerBytes, maxQueries } = sizesFor(epoch.shared().core, manifest, of)
+  const { requestBytes, answerBytes, maxQueries } = sizesFor(epoch.core, manifest, of)
   const most = Math.min(manifest.maxQueries, maxQueries)
   if (count > most) throw new Refusal('bad_request', `count: expected at most ${most}, got ${count}`)
   if (queries.length === count * requestBytes) return answerBytes

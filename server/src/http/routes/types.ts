@@ -1,15 +1,15 @@
 // What a route is given: what it reads, and what bounds it.
 
 import type { FastifyPluginCallbackTypebox } from '@fastify/type-provider-typebox'
-import type { Epochs } from '../../database/epochs.js'
+import type { AnyEpoch, Epoch, Epochs } from '../../database/epochs.js'
 import type { Batches } from '../limits/batches.js'
 import type { RateLimit } from '../limits/rate.js'
 import type { Reads } from '../limits/reads.js'
 import type { Unsent } from '../limits/unsent.js'
 import type { Readiness } from '../readiness.js'
 
-export interface Surroundings {
-  readonly epochs: Epochs
+export interface Surroundings<E extends AnyEpoch = Epoch> {
+  readonly epochs: Epochs<E>
   readonly readiness: Readiness
   readonly unsent: Unsent
   readonly rate: RateLimit

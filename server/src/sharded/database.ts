@@ -1,0 +1,249 @@
+// A sharded database at its coordinator. The store has manifests, signatures and the head: the epoch that clients see. The rest is made anew
+// of the shards' manifests, and compared with what is stored.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  decodeManifest,
+  type EpochStatus,
+  equalBytes,
+  HASH_BYTES,
+  LONGEST_MANIFEST_BYTES,
+  type Manifest,
+} from '@keyhush/protocol'
+import { checkFollows } from '@keyhush/protocol/chain'
+import { type Core, loadCore } from '@keyhush/wasm'
+import { DatasetError, readingFrom } from '../base/errors.js'
+import type { KnownManifest } from '../base/known-manifest.js'
+import { Announcements } from '../database/announcements.js'
+import { ChangingEpochs, type ChangingOptions } from '../database/changing-epochs.js'
+import { type BatchRecord, EpochStore } from '../database/epoch-store.js'
+import { type Answering, infoOf } from '../database/epochs.js'
+import { ANOTHER_PROCESS } from '../database/stored-values.js'
+import type { Storage } from '../storage/storage.js'
+import { ShardedEpoch } from './epoch.js'
+import type { Fabric } from './fabric.js'
+import { ShardedLookups } from './lookups.js'
+
+const MANIFEST_MILLISECONDS = 10_000
+const PAUSE_MILLISECONDS = 1000
+/** How long a coordinator that starts waits for its shards, which may start with it. */
+const START_MILLISECONDS = 60_000
+
+type EpochNumbers = Pick<Manifest, 'generation' | 'epoch'>
+
+/** The head, the epoch before, and one that is stored and not announced yet. */
+class Heads implements Answering<ShardedEpoch> {
+  newest: ShardedEpoch
+  previous: ShardedEpoch | undefined
+  staged: ShardedEpoch | undefined
+
+  constructor(newest: ShardedEpoch, previous: ShardedEpoch | undefined) {
+    this.newest = newest
+    this.previous = previous
+  }
+
+  get latest(): ShardedEpoch {
+    return this.staged ?? this.newest
+  }
+
+  get shown(): readonly ShardedEpoch[] {
+    return this.previous === undefined ? [this.newest] : [this.previous, this.newest]
+  }
+
+  get all(): readonly ShardedEpoch[] {
+    return this.staged === undefined ? this.shown : [...this.shown, this.staged]
+  }
+
+  find(generation: number, epoch: number): ShardedEpoch | undefined {
+    return this.all.find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
+  }
+}
+
+export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
+  readonly core: Core
+  readonly fabric: Fabric
+  readonly store: EpochStore
+  readonly lookups: ShardedLookups
+  readonly #storage: Storage
+  readonly #heads: Heads
+  #announcements: Announcements | undefined
+  #isClosed = false
+
+  private constructor(storage: Storage, store: EpochStore, fabric: Fabric, heads: Heads, options: ChangingOptions) {
+    super(storage, store, heads, options)
+    this.core = heads.newest.core
+    this.fabric = fabric
+    this.store = store
+    this.lookups = new ShardedLookups(fabric)
+    this.#storage = storage
+    this.#heads = heads
+    fabric.head = heads.newest.shards
+  }
+
+  /**
+   * Opens the database in a storage, which is then this object's to close; the first time it is made of the shards' first epochs. Throws
+   * DatasetError, which names the shard, unless all shards have what is stored.
+   */
+  static async open(storage: Storage, fabric: Fabric, options: ChangingOptions = {}): Promise<ShardedDatabase> {
+    const core = await loadCore()
+    const store = new EpochStore(storage)
+    const head = await readingFrom(storage.location, () => store.head())
+    const end = performance.now() + START_MILLISECONDS
+    const goesOn = () => {
+      if (performance.now() < end) return true
+      throw new DatasetError('--shards', `expected all shards to answer, got none of one: ${fabric.problem}`)
+    }
+    let newest: ShardedEpoch
+    if (head === undefined) {
+      if (options.replica)
+        throw new DatasetError(storage.location, 'the store is empty; first start the process without --replica')
+      newest = new ShardedEpoch(core, await shardsAt(fabric, { generation: 1, epoch: 1 }, goesOn))
+      const { manifest, manifestBytes: bytes, list } = newest
+      await store.create({ manifest, bytes, list, directory: new Uint8Array(), chunk: undefined, proofs: undefined })
+    } else {
+      newest = await storedEpoch(core, store, fabric, head.epoch, goesOn)
+    }
+    const { epoch } = newest.manifest
+    const previous = epoch === 1 ? undefined : await storedEpoch(core, store, fabric, epoch - 1, goesOn)
+    const heads = new Heads(newest, previous)
+    const database = new ShardedDatabase(storage, store, fabric, heads, options)
+    await database.past.index()
+    await database.signed.read()
+    await database.#join(options.replica ?? false)
+    return database
+  }
+
+  get behind(): string | undefined {
+    return this.#announcements?.behind
+  }
+
+  /** The shards' manifests of an epoch. Throws a `not_ready` Refusal, while one does not answer; the fabric says which. */
+  shardsAt(of: EpochNumbers): Promise<readonly KnownManifest[]> {
+    return shardsAt(this.fabric, of, () => false)
+  }
+
+  /** The epoch that follows the newest, of its shards' manifests. Throws DatasetError or WireError if they make none. Nothing is stored. */
+  successor(shards: readonly KnownManifest[]): ShardedEpoch {
+    const { manifest, manifestBytes } = this.newest
+    const { databaseId } = manifest
+    const next = new ShardedEpoch(this.core, shards, { databaseId, previousManifest: this.core.blake3(manifestBytes) })
+    checkFollows(manifest, next.manifest)
+    return next
+  }
+
+  /** Stores the next epoch, which all shards have, and shows it once all processes can. `onStored`: called before they do. */
+  async advance(
+    next: ShardedEpoch,
+    batch: BatchRecord,
+    onStored: (status: EpochStatus) => void = () => {},
+  ): Promise<EpochStatus> {
+    const { manifest, manifestBytes: bytes, list } = next
+    const { epoch } = manifest
+    const isAdded = await this.store.append({ manifest, bytes, list, batch, base: epoch, oldest: epoch - this.history })
+    if (!isAdded) throw new Error(ANOTHER_PROCESS)
+    const status = { ...infoOf(next), ...batch }
+    this.past.noteStatus(status)
+    this.#heads.staged = next
+    onStored(status)
+    await this.#announcements?.announced(epoch)
+    this.#show()
+    return status
+  }
+
+  #show(): void {
+    const { staged, newest, previous } = this.#heads
+    if (staged === undefined) return
+    this.#heads.staged = undefined
+    // A process that was behind may have left some out.
+    const isNext = staged.manifest.epoch === newest.manifest.epoch + 1
+    this.#heads.previous = isNext ? newest : undefined
+    this.#heads.newest = staged
+    this.fabric.head = staged.shards
+    previous?.close()
+    if (!isNext) newest.close()
+    this.shown(staged)
+  }
+
+  async #join(isReplica: boolean): Promise<void> {
+    const { engine } = this.#storage
+    if (engine === undefined) return
+    this.#announcements = await Announcements.begin(engine, {
+      writes: !isReplica,
+      has: () => this.#heads.latest.manifest.epoch,
+      shows: () => this.newest.manifest.epoch,
+      catchUp: () => this.#catchUp(),
+      show: epoch => {
+        if (epoch >= this.#heads.latest.manifest.epoch) this.#show()
+      },
+      fail: error => this.onFailure(error),
+    })
+    this.signed.follow(engine)
+  }
+
+  /** Takes up what the process that writes has stored since. */
+  async #catchUp(): Promise<void> {
+    const head = await this.store.head()
+    if (head === undefined || head.epoch <= this.#heads.latest.manifest.epoch || this.#isClosed) return
+    this.#show() // it has been announced: there is a later one
+    const goesOn = () => !this.#isClosed
+    this.#heads.staged = await storedEpoch(this.core, this.store, this.fabric, head.epoch, goesOn)
+    await this.past.index()
+  }
+
+  /** After what is under way. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    await this.lookups.close()
+    this.fabric.close()
+    await this.#announcements?.stop()
+    this.signed.close()
+    for (const epoch of this.#heads.all) epoch.close()
+    await this.#storage.close()
+  }
+}
+
+/** An epoch as it is stored, with the shards' manifests of it. Throws DatasetError, which names the shard that has another. */
+async function storedEpoch(core: Core, store: EpochStore, fabric: Fabric, epoch: number, goesOn: () => boolean) {
+  const { location } = store
+  const refuse = (reason: string, where = location): never => {
+    throw new DatasetError(where, `${reason}. Nothing is answered before it is as it was`)
+  }
+  const [bytes, list] = await readingFrom(location, async () => [
+    await store.manifest(epoch),
+    await store.lists.read(epoch),
+  ])
+  const manifest = bytes && decodeManifest(bytes)
+  if (manifest?.shards !== fabric.shards)
+    return refuse(`expected a database of ${fabric.shards} shards, got one of ${manifest?.shards ?? 'none'}`)
+  const shards = await shardsAt(fabric, manifest, goesOn)
+  const names = (shard: number) => list?.subarray(shard * HASH_BYTES, (shard + 1) * HASH_BYTES) ?? new Uint8Array()
+  const other = shards.findIndex(({ bytes }, shard) => !equalBytes(core.blake3(bytes), names(shard)))
+  if (other >= 0)
+    return refuse(`expected the manifest of epoch ${epoch} that ${location} names, got another`, `shard ${other}`)
+  const made = new ShardedEpoch(core, shards, manifest)
+  if (equalBytes(made.manifestBytes, bytes!)) return made
+  made.close()
+  return refuse(`expected the manifest of epoch ${epoch} that the shards make, got another`)
+}
+
+/** The shards' manifests of an epoch. Asks again while `goesOn`; then throws a `not_ready` Refusal, and the fabric says which does not answer. */
+async function shardsAt(fabric: Fabric, { generation, epoch }: EpochNumbers, goesOn: () => boolean) {
+  const read = (bytes: Uint8Array): KnownManifest => {
+    const manifest = decodeManifest(bytes)
+    if (manifest.generation === generation && manifest.epoch === epoch) return { manifest, bytes }
+    throw new Error(`expected the manifest of epoch ${epoch}, got another`)
+  }
+  const call = {
+    ...{ path: `/v1/manifest?generation=${generation}&epoch=${epoch}`, most: LONGEST_MANIFEST_BYTES },
+    ...{ deadline: MANIFEST_MILLISECONDS, isRight: read },
+  }
+  for (;;) {
+    try {
+      return await Promise.all(Array.from({ length: fabric.shards }, async (_, i) => read(await fabric.ask(i, call))))
+    } catch (error) {
+      if (!goesOn()) throw error
+      await sleep(PAUSE_MILLISECONDS)
+    }
+  }
+}
