@@ -142,6 +142,10 @@ program
     '--store <[name=]dir...>',
     `updatable database: ${STORES.join(' or ')}; created from the --dataset of that name if empty`,
   )
+  .option(
+    '--shards <n url...>',
+    'be the coordinator of so many shards, at URLs with {shard}, such as 64 http://a-{shard}.shards:8080; another URL: of their replicas (docs/operations/sharded.md)',
+  )
   .option('--replica', 'with --store postgres://…: only answer; another process takes the batches')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)
   .option('--host <address>', 'address to listen on', '127.0.0.1')
@@ -168,7 +172,7 @@ program
   )
   .option(
     '--rate-limit <n>',
-    'queries that one client address may send in a minute; an instant query counts as 20; 0: no limit',
+    'queries that one client address may send in a minute; an instant query counts as 20, in a sharded database for each shard; 0: no limit',
     wholeNumber,
     0,
   )

@@ -10,7 +10,7 @@ import { runKeyhush } from './command.js'
 const MOST_FLAGS: Readonly<Record<string, number>> = {
   build: 21,
   split: 4,
-  serve: 15,
+  serve: 16,
   dev: 12,
   plan: 16,
   export: 4,

@@ -113,7 +113,7 @@ export class ShardProxy {
   readonly url: string
   lie: ShardLie = (_shard, _path, reply) => reply
   /** called with each request before it is passed on */
-  see: (shard: number, path: string, body: Buffer) => void = () => {}
+  see: (shard: number, path: string, body: Buffer) => Promise<void> | void = () => {}
   lookups = 0
 
   private constructor(url: string) {
@@ -137,8 +137,8 @@ export class ShardProxy {
     const { method = '', url = '', headers } = request
     const shard = Number(/^\/s(\d+)/.exec(url)?.[1])
     const body = await buffer(request)
-    this.see(shard, url, body)
     if (method === 'POST' && url.endsWith('/v1/instant')) this.lookups++
+    await this.see(shard, url, body)
     const passed = Object.entries(headers).filter(([name]) => name.startsWith('keyhush') || name === 'content-type')
     const init = { method, headers: Object.fromEntries(passed) as Record<string, string> }
     const reply = await fetch(target + url, method === 'POST' ? { ...init, body: new Uint8Array(body) } : init)

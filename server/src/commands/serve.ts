@@ -1,6 +1,6 @@
 // `keyhush serve`: load, listen, and stop in good order. stdout gets one line, the address; the log goes to stderr.
 
-import { hasOneServer } from '@keyhush/protocol'
+import { hasOneServer, MAX_SHARDS } from '@keyhush/protocol'
 import type { FastifyInstance } from 'fastify'
 import { BoundedLog } from '../base/bounded-log.js'
 import { BuildError } from '../base/errors.js'
@@ -10,12 +10,14 @@ import type { MountedDataset } from '../http/plugin.js'
 import { checkNames, createServer } from '../http/server.js'
 import { preparedBytes } from '../one-server/contents.js'
 import { readPublicKey } from '../publisher/files.js'
+import { ShardedDatabase } from '../sharded/database.js'
+import { Fabric } from '../sharded/fabric.js'
 import { isConnection } from '../storage/kinds.js'
 import { silenceCommits } from '../storage/lmdb.js'
 import { addressOf } from './listening.js'
 import { withProgress } from './progress.js'
 import { closeWhenAsked, tellSupervisor } from './stopping.js'
-import { openStore } from './store.js'
+import { openStorageOf, openStore } from './store.js'
 
 /** Connections that the system has accepted and this process has yet to; what comes beyond them knocks again after seconds. */
 const MOST_CONNECTING = 4096
@@ -27,6 +29,8 @@ const PRIVATE_ADDRESSES = 'loopback,linklocal,uniquelocal'
 export interface ServeArguments {
   readonly dataset?: string[]
   readonly store?: string[]
+  /** their number, and URLs with `{shard}` */
+  readonly shards?: string[]
   readonly publisherKey?: string[]
   readonly replica?: boolean
   readonly history?: number
@@ -51,7 +55,7 @@ export async function serve(options: ServeArguments): Promise<void> {
   let datasets: MountedDataset[] = []
   let figures: FastifyInstance | undefined
   const closeRest = async () => {
-    for (const { updatable } of datasets) await updatable?.close()
+    for (const { updatable, sharded } of datasets) await (sharded ?? updatable)?.close()
     await figures?.close()
   }
   silenceCommits()
@@ -105,6 +109,7 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
     }
   }
 
+  if (options.shards !== undefined) return [await mountShards(options.shards, stores, named, options)]
   const mounted: MountedDataset[] = []
   for (const { name, dir, source } of stores) {
     const publisherKeys = keys.filter(key => key.name === undefined || key.name === name).map(({ key }) => key)
@@ -120,6 +125,37 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
     mounted.push({ name, dataset })
   }
   return mounted
+}
+
+/** A coordinator of shards, whose head is in the one store. */
+async function mountShards(
+  [count = '', ...templates]: readonly string[],
+  [store, ...others]: readonly {
+    readonly name: string | undefined
+    readonly dir: string
+    readonly source: string | undefined
+  }[],
+  named: readonly unknown[],
+  { history, replica }: ServeArguments,
+): Promise<MountedDataset> {
+  const shards = Number(count)
+  if (!/^\d+$/.test(count) || shards < 2 || shards > MAX_SHARDS || !Number.isInteger(Math.log2(shards))) {
+    const expected = `expected their number, a power of two up to ${MAX_SHARDS}, and URLs`
+    throw new BuildError(
+      `--shards: ${expected}, got ${JSON.stringify(count)}; give --shards 64 http://a-{shard}.shards:8080`,
+    )
+  }
+  if (store === undefined || others.length + named.length > 0 || store.source !== undefined)
+    throw new BuildError('--shards: expected one --store and no --dataset, got others; leave them to the shards')
+  const fabric = new Fabric(shards, templates)
+  const storage = await openStorageOf(store.dir, replica)
+  try {
+    return { name: store.name, sharded: await ShardedDatabase.open(storage, fabric, { history, replica }) }
+  } catch (error) {
+    fabric.close()
+    await storage.close()
+    throw error
+  }
 }
 
 /** Says what lookups with one server will take, before they do. */

@@ -24,15 +24,19 @@ export async function openStore(
   options: UpdatableOptions = {},
   name?: string,
 ): Promise<UpdatableDatabase> {
-  if (options.replica && !storageKind(dir).isShared)
-    throw new BuildError('--replica: expected --store postgres://…, got a store for one process', dir)
-  const storage = await onceFree(() => openStorage(dir, options.replica ? 'replica' : 'writer'))
+  const storage = await openStorageOf(dir, options.replica)
   try {
     return await openIn(storage, dataset, options, name)
   } catch (error) {
     await storage.close()
     throw error
   }
+}
+
+export async function openStorageOf(dir: string, replica = false): Promise<Storage> {
+  if (replica && !storageKind(dir).isShared)
+    throw new BuildError('--replica: expected --store postgres://…, got a store for one process', dir)
+  return await onceFree(() => openStorage(dir, replica ? 'replica' : 'writer'))
 }
 
 /** Waits for a process that is draining and still has the store. */

@@ -5,6 +5,7 @@ import { type FastifyInstance, fastify } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { ChangingEpochs } from '../database/changing-epochs.js'
 import type { AnyEpoch } from '../database/epochs.js'
+import type { Replica } from '../sharded/fabric.js'
 import type { Computations } from './computations.js'
 import { boundedServer, Connections, whenOver } from './limits/connections.js'
 import type { Unsent } from './limits/unsent.js'
@@ -70,6 +71,14 @@ const OF_DATABASES: Figures<OfDatabase> = {
     'Registrations that a full fence has refused since the start',
     ({ updatable }) => updatable?.fence.turnedAway,
   ],
+  scatters: [
+    'Times that a coordinator has asked all shards since the start',
+    ({ sharded }) => sharded?.lookups.scatters,
+  ],
+  scatters_waiting: [
+    'Instant queries that wait until a coordinator asks all shards',
+    ({ sharded }) => sharded?.lookups.waiting,
+  ],
   store_failing: [
     '1 if the latest write failed, else 0',
     mounted => {
@@ -84,6 +93,12 @@ const OF_DATABASES: Figures<OfDatabase> = {
       return changing && freeBytes(changing.location)
     },
   ],
+}
+
+/** Of each replica of a coordinator's shards. */
+const OF_REPLICAS: Figures<(replica: Replica) => number> = {
+  shard_failed: ['Calls to a replica of a shard that have failed since the start', ({ failed }) => failed],
+  shard_late: ['Replies of a replica of a shard that have not come in time since the start', ({ late }) => late],
 }
 
 /** Seconds: from an answer that is in memory to a partition over a slow line. */
@@ -164,6 +179,7 @@ export class Metrics {
     this.gauges(gauges)
     this.counters(counters)
     for (const [name, [help, read]] of Object.entries(OF_DATABASES)) this.#perDatabase(name, help, datasets, read)
+    for (const [name, [help, read]] of Object.entries(OF_REPLICAS)) this.#perReplica(name, help, datasets, read)
   }
 
   /** Reads further figures at each scrape. */
@@ -208,6 +224,26 @@ export class Metrics {
     const gauge = new Gauge({
       ...{ name: `keyhush_${name}`, help, collect },
       labelNames: ['database'],
+      registers: [this.#registry],
+    })
+  }
+
+  #perReplica(
+    name: string,
+    help: string,
+    datasets: readonly MountedDataset[],
+    read: (replica: Replica) => number,
+  ): void {
+    const collect = () => {
+      for (const { name: database = '', sharded } of datasets) {
+        for (const replica of sharded?.fabric.replicas ?? []) {
+          gauge.set({ database, shard: replica.shard, replica: replica.number }, read(replica))
+        }
+      }
+    }
+    const gauge = new Gauge({
+      ...{ name: `keyhush_${name}`, help, collect },
+      labelNames: ['database', 'shard', 'replica'],
       registers: [this.#registry],
     })
   }

@@ -128,9 +128,9 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     instantRoute(routes, { ...around, epochs: sharded }, lookups)
     app.addHook('onClose', () => lookups.close())
     readiness.watch('a shard does not answer', () => fabric.problem)
-    fabric.onChange = ({ shard, url, problem }) => {
-      if (problem === undefined) app.log.info({ shard, url }, 'a replica of a shard answers again')
-      else app.log.warn({ shard, url, problem }, 'a replica of a shard has failed: it is asked last')
+    fabric.onChange = ({ shard, number, problem }) => {
+      if (problem === undefined) app.log.info({ shard, replica: number }, 'a replica of a shard answers again')
+      else app.log.warn({ shard, replica: number }, 'a replica of a shard has failed: it is asked last')
     }
   }
   readiness.watch('the newest epoch has expired', () => expiredIn(epochs.newest.manifest))

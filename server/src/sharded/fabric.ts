@@ -27,6 +27,8 @@ export interface Call {
 
 export interface Replica {
   readonly shard: number
+  /** from 0, which writes */
+  readonly number: number
   readonly url: string
   /** why it is asked last; undefined: it is sound */
   problem: string | undefined
@@ -68,7 +70,9 @@ export class Fabric {
     const urlOf = (template: string, shard: number) => template.replaceAll('{shard}', `${shard}`).replace(/\/+$/, '')
     this.#took = Array.from({ length: shards }, () => [])
     this.replicas = this.#took.flatMap((_, shard) =>
-      templates.map(each => ({ shard, url: urlOf(each, shard), problem: undefined, late: 0, failed: 0 })),
+      templates.map((each, number) => {
+        return { shard, number, url: urlOf(each, shard), problem: undefined, late: 0, failed: 0 }
+      }),
     )
   }
 

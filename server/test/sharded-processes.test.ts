@@ -1,0 +1,89 @@
+// A coordinator and its shards as processes, which are killed, stopped and started again while lookups go on.
+
+import { open } from '@keyhush/client'
+import { decodeManifest } from '@keyhush/protocol'
+import { expect, onTestFinished, test } from 'vitest'
+import { expectRefused, keyhush } from './command.js'
+import { freePort, temporaryDirectory } from './helpers.js'
+import { coordinatorOf, LIST, requestFor, SHARDS, shardFolders, shardsFrom } from './sharded-helpers.js'
+import { command, serving } from './spawned.js'
+
+const SERVE = ['serve', '--host', '127.0.0.1', '--log-level', 'error', '--drain-seconds', '0']
+
+/** A replica of all shards, at a port that it keeps. */
+async function replicaOf(folders: readonly string[]) {
+  const port = await freePort()
+  const datasets = folders.map((folder, shard) => `s${shard}=${folder}`)
+  const begin = () => serving(process.execPath, [command, ...SERVE, '--port', `${port}`, '--dataset', ...datasets])
+  let running = await begin()
+  return {
+    template: `http://127.0.0.1:${port}/s{shard}`,
+    signal: (signal: NodeJS.Signals) => void running.child.kill(signal),
+    async restart(signal: NodeJS.Signals) {
+      running.child.kill(signal)
+      await running.finished
+      running = await begin()
+    },
+  }
+}
+
+test('replicas are killed, frozen and restarted in turn, and no lookup is lost', async () => {
+  const folders = await shardFolders()
+  const replicas = [await replicaOf(folders), await replicaOf(folders)]
+  const templates = replicas.map(({ template }) => template)
+  const store = ['--store', `${await temporaryDirectory()}/heads`]
+  const coordinator = ['--shards', `${SHARDS}`, ...templates, ...store]
+  const { url } = await serving(process.execPath, [command, ...SERVE, '--port', '0', ...coordinator])
+  const other = await coordinatorOf([(await shardsFrom(folders)).template])
+  const map = await open({ servers: [url, other.url], mode: 'instant', push: false, development: true })
+  onTestFinished(() => map.close())
+  expect(await map.getText('key 3')).toBe(LIST.get('key 3'))
+  const manifest = decodeManifest(new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer()))
+  const { payload } = await requestFor(manifest, 1)
+  const statuses: number[] = []
+  let isOver = false
+  const lookups = async () => {
+    while (!isOver) {
+      const reply = await fetch(`${url}/v1/instant`, { method: 'POST', body: new Uint8Array(payload) })
+      await reply.arrayBuffer()
+      statuses.push(reply.status)
+    }
+  }
+  /** Resolves after so many more lookups. */
+  const more = (count: number) => {
+    const wanted = statuses.length + count
+    return expect.poll(() => statuses.length).toBeGreaterThanOrEqual(wanted)
+  }
+  const isSound = () =>
+    expect
+      .poll(async () => ((await (await fetch(`${url}/readyz`)).json()) as { problems?: string[] }).problems)
+      .toBeUndefined()
+  const all = Promise.all([lookups(), lookups()])
+  await more(10)
+  for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
+    for (const replica of replicas) {
+      await replica.restart(signal)
+      await more(10)
+      await isSound()
+    }
+  }
+  replicas[0]!.signal('SIGSTOP')
+  await more(20)
+  replicas[0]!.signal('SIGCONT')
+  await isSound()
+  isOver = true
+  await all
+  expect(statuses.filter(status => status !== 200)).toEqual([])
+  expect(await map.getText('key 5')).toBe(LIST.get('key 5'))
+})
+
+test('arguments of a coordinator that do not fit are refused before anything is opened', async () => {
+  const store = `${await temporaryDirectory()}/heads`
+  const url = 'http://a-{shard}:80'
+  const refused = (words: string, ...args: string[]) => expectRefused(keyhush('serve', '--port', '0', ...args), words)
+  for (const count of ['3', '1', '512', url])
+    await refused('expected their number, a power of two up to 256, and URLs', '--shards', count, url, '--store', store)
+  await refused('expected URLs such as http://a-{shard}.shards:8080, got none', '--shards', '4', '--store', store)
+  await refused('expected one --store and no --dataset', '--shards', '4', url, '--store', store, '--dataset', 'd')
+  await refused('expected --store postgres://…', '--shards', '4', url, '--store', store, '--replica')
+})
