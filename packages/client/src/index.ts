@@ -11,6 +11,6 @@ export type { AnswerVerifier, FetchBlob, LoadProofs, ProofsPackage, VerifierCont
 export type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 export type { RollbackPreference } from './servers/fence.js'
 export type { Download, DownloadOffer, Network } from './session/consent.js'
-export type { FilterOptions } from './session/opening.js'
+export type { FilterOptions, Schedule } from './session/opening.js'
 export type { FilterInfo } from './session/session.js'
 export type { Identity, OpenDurableStore, StoragePreference } from './store/storage.js'

@@ -11,24 +11,27 @@
 import type { Manifest } from '@keyhush/protocol'
 import { equalBytes } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
-import { abortable, onAbort } from '../base/abort.js'
+import { abortable, onAbort, scoped } from '../base/abort.js'
 import { checkNames, checkOptions, expected, oneOf } from '../base/boundary.js'
 import { SLOW_MS } from '../base/constants.js'
-import { UsageError } from '../base/errors.js'
+import { ClosedError, UsageError } from '../base/errors.js'
 import type { Condemnation, MapEvent, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import { randomBelow } from '../base/random.js'
 import { type Found, type Question, valuesOf } from '../lookup/question.js'
 import type { Environment } from '../platform/environment.js'
+import { whileShown } from '../platform/page.js'
 import { startInstant } from '../platform/starting.js'
 import type { Agreed } from '../servers/manifests.js'
 import type { Stats } from '../servers/stats.js'
-import type { Behind, FilteredParts, FilterOptions, UnbegunSession } from '../session/opening.js'
+import type { Behind, FilteredParts, FilterOptions, Schedule, UnbegunSession } from '../session/opening.js'
 import type { FilterInfo, Session } from '../session/session.js'
 import { Filter, withoutMarks } from './filter.js'
 import type { HeldFilter } from './held.js'
+import { Ticks } from './schedule.js'
 
 const COIN = 2 ** 32
+const DAY_MS = 86_400_000
 
 export async function filteredSession(
   given: FilteredParts,
@@ -66,19 +69,35 @@ function checkWishes({ mode, apart, experimental }: FilteredParts, wishes: Filte
   checkOptions('filter', wishes)
   checkNames('filter', wishes, ['cover', 'meanwhile'])
   const { cover, meanwhile } = wishes
-  if (!(typeof cover === 'number' && cover >= 0 && cover <= 1))
-    throw new UsageError(`filter: cover: ${expected('a share from 0 to 1', cover)}; it has no default`)
+  if (typeof cover === 'object' && cover !== null) checkSchedule(mode, cover)
+  else if (!(typeof cover === 'number' && cover >= 0 && cover <= 1))
+    throw new UsageError(`filter: cover: ${expected('a share from 0 to 1, or a schedule', cover)}; it has no default`)
   oneOf('filter: meanwhile', ['ask', 'wait'], meanwhile)
+}
+
+/** Throws UsageError. */
+function checkSchedule(mode: string, schedule: Schedule): void {
+  if (mode === 'auto')
+    throw new UsageError(
+      "filter: cover: expected a share in mode 'auto', whose states ask when you call, got a schedule; use mode 'instant'",
+    )
+  checkNames('filter: cover', schedule, ['everyMs', 'queries'])
+  const { everyMs, queries } = schedule
+  if (!(Number.isInteger(everyMs) && everyMs >= 1_000 && everyMs <= DAY_MS))
+    throw new UsageError(`filter: everyMs: ${expected(`a whole number from 1000 to ${DAY_MS}`, everyMs)}`)
+  if (!(Number.isInteger(queries) && queries >= 1))
+    throw new UsageError(`filter: queries: ${expected('a whole number from 1', queries)}`)
 }
 
 /** The same question, with random records in place of the keys that are proved absent; one flag a key. */
 function without(
-  { keys = [], padTo = 0 }: Question<unknown>,
+  keys: readonly Uint8Array[],
+  padTo: number,
   absent: readonly boolean[],
   random: Environment['random'],
 ): Question<readonly Found[]> {
   const wanted = keys.filter((_, i) => !absent[i])
-  const asked = valuesOf(wanted, padTo, random)
+  const asked = valuesOf(wanted, Math.max(padTo, wanted.length), random)
   const read: typeof asked.read = (...found) => {
     const values = [...asked.read(...found)]
     return absent.map(isAbsent => (isAbsent ? undefined : values.shift()))
@@ -95,6 +114,8 @@ class FilteredSession implements Session {
   #hasBegun = false
   #begin: () => Promise<void> = async () => {}
   #listens = false
+  readonly #ticks: Ticks | undefined
+  readonly #closing = new AbortController()
   /** calls that were sent so far */
   #calls = 0
   /** how many there were when one had failed, or was given up; 0: one that began later has succeeded */
@@ -107,10 +128,17 @@ class FilteredSession implements Session {
     this.#wishes = wishes
     this.#inner = inner
     this.#filter = filter
+    const { cover } = wishes
+    if (typeof cover === 'object') this.#ticks = new Ticks(cover, parts.environment, asked => this.#tick(asked))
   }
 
   get dead(): boolean {
     return this.#inner.dead
+  }
+
+  get maxQueries(): number | undefined {
+    const { cover } = this.#wishes
+    return typeof cover === 'object' ? cover.queries : this.#inner.maxQueries
   }
 
   get manifest(): Manifest | undefined {
@@ -159,11 +187,19 @@ class FilteredSession implements Session {
       }
       begun.then(hasBegun).catch(() => {}) // the next call that is sent tries again
       this.#filter.hear().catch(() => {}) // the first call waits for it
-      return
+    } else {
+      await begun
+      const { mode, manifest, maxQueries } = this.#inner
+      if (mode === 'instant' && manifest?.slotMarksHash === undefined) throw withoutMarks()
+      const { cover } = this.#wishes
+      if (typeof cover === 'object' && cover.queries > maxQueries!)
+        throw new UsageError(
+          `filter: queries: ${expected(`at most ${maxQueries}, which the servers allow`, cover.queries)}`,
+        )
+      this.#tend()
     }
-    await begun
-    if (this.#inner.mode === 'instant' && this.#inner.manifest?.slotMarksHash === undefined) throw withoutMarks()
-    this.#tend()
+    const ticks = this.#ticks
+    if (ticks) whileShown(signal => ticks.run(signal), this.#closing.signal).catch(() => {}) // it has closed
   }
 
   /** Keeps the filter up to date while it is wanted. */
@@ -199,25 +235,44 @@ class FilteredSession implements Session {
   }
 
   async ask<T>(question: Question<T>, signal?: AbortSignal, late?: AbortSignal): Promise<T> {
-    const { keys, padTo = 0 } = question
-    const isTooLong = padTo > (this.#inner.maxQueries ?? padTo) // refused alike, whatever its keys are
-    if (keys === undefined || isTooLong) return await this.#send(question, signal)
+    const { keys, padTo = 1 } = question
     const { environment } = this.#parts
-    const isCovered = randomBelow(COIN, environment.random) < this.#wishes.cover * COIN
+    const { cover } = this.#wishes
+    const ticks = this.#ticks
+    if (typeof cover === 'object' && padTo > cover.queries)
+      throw new UsageError(
+        `keys: expected at most ${cover.queries} keys at once, by the schedule, got ${padTo}; make several calls`,
+      )
+    const enders = [signal, late, this.#closing.signal]
+    const byTick = <R>(question: Question<R>) => scoped(enders, ender => ticks!.ask(question, ender))
+    const isTooLong = padTo > (this.#inner.maxQueries ?? padTo) // refused alike, whatever its keys are
+    if (keys === undefined || isTooLong) return await (ticks ? byTick(question) : this.#send(question, signal))
+    const isCovered = typeof cover === 'number' && randomBelow(COIN, environment.random) < cover * COIN
     await environment.pause() // the app may abort a call that it has just made
     signal?.throwIfAborted()
     this.#inner.choosing?.filterConsent.look()
     this.#tend()
-    if (this.#isWanted) await abortable(this.#filter.hear(), signal)
+    if (this.#isWanted && ticks === undefined) await abortable(this.#filter.hear(), signal)
     if (this.#wishes.meanwhile === 'wait') await this.#waitForFilter(signal)
     if (!this.#isWanted) return await this.#send(question, signal)
     // All keys are looked at, whichever passes.
     const absent = keys.map(key => this.#filter.excludes(key))
+    if (ticks && absent.includes(false)) return (await byTick(without(keys, 0, absent, environment.random))) as T
     if (!(absent.includes(false) || isCovered || this.#hasFailed)) return keys.map(() => undefined) as T
     return await abortable(
-      this.#sent(without(question, absent, environment.random), [signal, late]) as Promise<T>,
+      this.#sent(without(keys, padTo, absent, environment.random), [signal, late]) as Promise<T>,
       signal,
     )
+  }
+
+  /** What is asked, and when, does not depend on calls: not even whether servers are asked what is new. */
+  async #tick<T>(asked: Question<T>): Promise<T> {
+    this.#filter.hear().catch(() => {})
+    try {
+      return await this.#send(asked)
+    } finally {
+      this.#catchUp()
+    }
   }
 
   /** Whether the app may be asking again, for a server has refused, or keeps silent. It sees nothing in that, as all calls are sent. */
@@ -292,6 +347,7 @@ class FilteredSession implements Session {
 
   /** A call that waits ends; one that is under way runs to its end. */
   async close(): Promise<void> {
+    this.#closing.abort(new ClosedError())
     await this.#filter.close()
     await this.#inner.close()
   }

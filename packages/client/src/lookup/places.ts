@@ -19,6 +19,7 @@ export function placesOf(keys: readonly Uint8Array[], padTo: number, random: Env
   const values = valuesOf(keys, padTo, random)
   let asked: Uint32Array = new Uint32Array()
   return {
+    padTo,
     blocks: at => values.blocks(at),
     indices(at) {
       asked = values.indices(at)

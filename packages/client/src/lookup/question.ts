@@ -36,8 +36,9 @@ export interface Question<T> {
    * is needed. Throws UsageError.
    */
   blocks(at: Omit<AtEpoch, 'directory'>): Uint32Array | undefined
-  /** the keys that it asks for, where their values are the answer, and by how many queries */
+  /** the keys that it asks for, where their values are the answer */
   readonly keys?: readonly Uint8Array[]
+  /** how many queries it has; missing: one */
   readonly padTo?: number
   /** record indices, one query each. Throws UsageError. */
   indices(at: AtEpoch): Uint32Array

@@ -19,11 +19,19 @@ import { type StatelessParts, StatelessSession } from './stateless.js'
 export interface FilterOptions {
   /**
    * Which share of the calls about absent keys asks all the same, from 0 to 1. With 0, a request shows that a key is listed, for all but one
-   * of 255. The larger the share, the less a request shows, and the more it costs.
+   * of 255. The larger the share, the less a request shows, and the more it costs. Or a schedule, in mode `instant`: requests show nothing.
    */
-  readonly cover: number
+  readonly cover: number | Schedule
   /** What a call does while the filter does not answer: `ask` the servers, or `wait` until it does, and throw TimeoutError. */
   readonly meanwhile: 'ask' | 'wait'
+}
+
+/** Lookups at times that depend on no call. */
+export interface Schedule {
+  /** Milliseconds from one lookup to the next, from 1 000 to a day. The first comes within as long, at a drawn time. */
+  readonly everyMs: number
+  /** How many queries each lookup has, and how many keys a call may have. */
+  readonly queries: number
 }
 
 /** A session that is still to begin. */
@@ -31,8 +39,6 @@ export interface UnbegunSession extends Session {
   /** in mode `auto` */
   readonly choosing?: Choosing
   begin(progress: ProgressMeter, signal: AbortSignal): Promise<void>
-  /** most queries of a lookup, where it asks without a state; undefined: not known */
-  readonly maxQueries?: number | undefined
   /** listens for new epochs from now on */
   listen(): void
 }

@@ -29,6 +29,8 @@ export interface Session {
   readonly filter?: FilterInfo | undefined
   /** whether a key is proved absent, without a request; missing: not in this mode */
   excludes?(key: Uint8Array): boolean
+  /** most queries of a lookup, where they are fewer than the manifest says; undefined: they are not, or it is not known */
+  readonly maxQueries?: number | undefined
   /** undefined: it is not condemned */
   readonly condemned: Condemnation | undefined
   readonly storage: StorageKind

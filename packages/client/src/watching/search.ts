@@ -84,7 +84,7 @@ export class Search {
 
   async #hasAskedAll(): Promise<boolean> {
     const { keys, most } = this.#wanted
-    const batch = Math.min(WATCH_BATCH, this.#session.manifest?.maxQueries ?? 1)
+    const batch = Math.min(WATCH_BATCH, this.#session.maxQueries ?? this.#session.manifest?.maxQueries ?? 1)
     try {
       for (let i = 0; i < most; i += batch) {
         const some = keys.slice(i, i + batch)
