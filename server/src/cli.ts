@@ -246,6 +246,10 @@ program
   .option('--memory <MB>', 'memory that a client may use (default: 64)', wholeNumber)
   .option('--uplink <kbit/s>', "a client's upload rate (default: 5000)", wholeNumber)
   .option('--downlink <kbit/s>', "a client's download rate (default: 20000)", wholeNumber)
+  .option('--filter', 'show what a filter costs and saves in mode `instant`, for keys that are not listed')
+  .option('--calls-per-day <n>', 'with --filter: calls of one client (default: 20)', wholeNumber)
+  .option('--keys-per-call <n>', 'with --filter: keys of a call (default: 1)', wholeNumber)
+  .option('--cover <share>', 'with --filter: share of excluded calls that ask, 0 to 1 (default: 0)', share)
   .option('--shards <n>', 'shards of a sharded database, 2 to 256, a power of two (docs/operations/sharded.md)', shards)
   .option('--out <file>', 'with --shards: file to create with the shape, for `split` and `build`')
   .option('--json', 'print JSON, in bytes and microseconds')
@@ -458,6 +462,13 @@ function described(error: unknown): unknown {
 
 const NO_ADDRESSES =
   'expected 10 GB of address space for each WebAssembly memory; raise `ulimit -v`, or set NODE_OPTIONS=--disable-wasm-trap-handler'
+
+function share(text: string): number {
+  const number = Number(text)
+  if (text.trim() === '' || !(number >= 0 && number <= 1))
+    throw new InvalidArgumentError('It must be a number from 0 to 1.')
+  return number
+}
 
 function shards(text: string): number {
   const number = wholeNumber(text)

@@ -12,7 +12,7 @@ const MOST_FLAGS: Readonly<Record<string, number>> = {
   split: 4,
   serve: 16,
   dev: 12,
-  plan: 16,
+  plan: 20,
   export: 4,
   audit: 10,
   publish: 19,

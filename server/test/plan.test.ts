@@ -116,3 +116,31 @@ test('a server that WebAssembly could not hold is pointed out', async () => {
   const { stdout } = await plan('--records', '60000000', '--value-bytes', '32')
   expect(stdout).toContain('\nNo server can hold 5.8 GB: at most 4.3 GB. Split the data.\n')
 })
+
+test('with a filter it says what that costs, and how many calls about absent keys ask', async () => {
+  const keyed = ['--records', '1048576', '--value-bytes', '32', '--keyed'] as const
+  const visits = ['--filter', '--calls-per-day', '1000', '--keys-per-call', '8'] as const
+  for (const [cover, asks] of [
+    ['0', '3.1 %'],
+    ['0.0625', '9.2 %'],
+    ['0.125', '15.2 %'],
+  ] as const) {
+    const { stdout } = await plan(...keyed, ...visits, '--cover', cover)
+    expect(stdout).toContain(`Of 1000 calls a day for 8 keys that are not listed, ${asks} ask.`)
+  }
+  const { filter } = JSON.parse((await plan(...keyed, ...visits, '--json')).stdout)
+  expect(filter.bytes).toBeGreaterThan(1_600_000)
+  expect(filter.bytes).toBeLessThan(1_700_000)
+  // Three in a hundred calls, and these in one step in place of two.
+  expect(filter.dayBytes).toBeLessThan(filter.without.dayBytes / 32)
+  expect(filter.dayServerMicros).toBeLessThan(filter.without.dayServerMicros / 32)
+})
+
+test.each([
+  ['without keys', [...small, '--filter'], '--filter: expected --keyed and at least two servers'],
+  ['with one server', [...small, '--keyed', '--servers', '1', '--filter'], 'at least two servers'],
+  ['without --filter', [...small, '--keyed', '--cover', '0'], 'expected --filter too'],
+  ['with a share above 1', [...small, '--keyed', '--filter', '--cover', '2'], 'a number from 0 to 1'],
+])('calls behind a filter are refused %s', async (_, args, message) => {
+  await expectRefused(plan(...args), message)
+})

@@ -16,7 +16,7 @@ import {
 } from '@keyhush/client'
 import { type FakeChange, type FakeMap, type FakeOptions, fakeMap } from '@keyhush/client/testing'
 import { startServers, type TestServers } from '@keyhush/server/testing'
-import { afterAll, afterEach, beforeAll, describe, expect, expectTypeOf, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, expectTypeOf, onTestFinished, test, vi } from 'vitest'
 
 const ENTRIES = { otter: 'river', heron: 'shore', json: '{"a":1}' }
 const EDIT: readonly FakeChange[] = [{ op: 'edit', key: 'otter', value: 'lakes' }]
@@ -287,6 +287,40 @@ describe.each([
     await usage(() => map.watch('otter', () => {}, { save: 'here' as never }), /expected save to be a function/)
     await close()
   })
+})
+
+describe.each([
+  ['fakeMap', async () => fakeMap(ENTRIES, { mode: 'filter' })],
+  [
+    'a map of servers',
+    async () => {
+      const { servers, publisherKey, close } = await startServers(ENTRIES)
+      onTestFinished(close)
+      return await open({ servers, publisherKey, mode: 'filter', push: false })
+    },
+  ],
+] as const)('in mode filter %s', (_, opened) => {
+  test('excludes what is not there, looks nothing up, and says so', async () => {
+    const map = await opened()
+    expect([map.mode, map.filter]).toEqual(['filter', { epoch: 1, bytes: expect.any(Number), state: 'ready' }])
+    const absent = ['wolf', 'lynx', 'hare'].filter(key => map.excludes(key))
+    expect([absent.length > 0, map.excludes('otter')]).toEqual([true, false])
+    expect(await map.getMany(absent)).toEqual(absent.map(() => undefined))
+    await expect(map.getText('otter')).rejects.toMatchObject({ code: 'unsupported', reason: 'filter' })
+    for (const refused of [map.at(0), map.prepare(), map.watch('wolf', () => {})]) {
+      await expect(refused).rejects.toMatchObject({ code: 'usage' })
+    }
+    await map.close()
+  })
+})
+
+test('a fake filter is as it is announced, and as many as were asked for', async () => {
+  const map = fakeMap(ENTRIES, { mode: 'filter' })
+  map.announce({ type: 'filter', state: 'behind' })
+  expect([map.filter?.state, map.excludes('wolf')]).toEqual(['behind', false])
+  const behind = fakeMap(ENTRIES, { filter: { cover: 0, meanwhile: 'ask' } })
+  expect([behind.mode, behind.filter?.state, await behind.getText('otter')]).toEqual(['instant', 'ready', 'river'])
+  expect(fakeMap(ENTRIES).filter).toBeUndefined()
 })
 
 test('what takes a map takes a fake one, and what a test has written by hand', () => {

@@ -572,6 +572,9 @@ test('a filter with other wishes is another map', async () => {
     [0, 1],
     [0, 1],
     [0.5, 2],
+    [{ everyMs: 60_000, queries: 4 }, 3],
+    [{ everyMs: 60_000, queries: 4 }, 3],
+    [{ everyMs: 60_000, queries: 8 }, 4],
   ] as const) {
     await mount({ options: { servers, mode: 'instant', filter: { cover, meanwhile: 'ask' } }, open: openFake })
     expect(calls).toBe(expected)

@@ -33,6 +33,10 @@ export interface Estimate extends Advice {
   readonly epoch: number
   /** Bytes of the directory, which turns keys into indices. Every mode but `instant` downloads and keeps it. 0: no keys. */
   readonly directoryBytes: number
+  /** Bytes of a filter, which `open({ filter })` downloads and keeps. Undefined: the list has no slot marks. */
+  readonly filterBytes: number | undefined
+  /** The share of absent keys that a filter does not exclude. Undefined: the same. */
+  readonly filterPasses: number | undefined
   /** The costs of each mode that these servers offer. Compare with `local`, which keeps the whole database. */
   readonly modes: Readonly<Partial<Record<Mode, SchemeCosts>>>
 }
@@ -113,10 +117,11 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
       ...{ instant: modes['instant'] !== undefined, servers: apart },
       ...{ mayDownload: options.download !== 'never' && least === 'local', lookupsPerDay },
     })
-    const { records, epoch, directoryBytes } = manifest
+    const { records, epoch, directoryBytes, slotMarksHash } = manifest
+    const filter = { filterBytes: slotMarksHash && directoryBytes + records, filterPasses: slotMarksHash && 1 / 254 }
     const offered = (mode: Mode) => (modes[mode] === undefined ? least : mode) // as the map itself chooses
     const advised = { ...advice, mode: offered(advice.mode), download: offered(advice.download) }
-    return { records, epoch, ...advised, directoryBytes, modes }
+    return { records, epoch, ...advised, directoryBytes, ...filter, modes }
   }
   const { clock, connection } = environment
   const { signal, timeoutMs = TIMEOUT_MS } = options

@@ -17,7 +17,7 @@ export const OPTIONS = {
   collusion: [0, 0, 1, 0],
   mode: [0, 0, 0, 1],
   experimental: [0, 0, 1, 0],
-  filter: [0, 0, 0, 0],
+  filter: [0, 0, 0, 1],
   download: [0, 0, 1, 0],
   network: [0, 0, 0, 0],
   storage: [0, 0, 0, 0],

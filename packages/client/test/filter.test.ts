@@ -4,7 +4,7 @@ import { confidentialId, type Manifest, toHex } from '@keyhush/protocol'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import type { KeyhushMap } from '../src/index.js'
+import { estimate, type KeyhushMap } from '../src/index.js'
 import { discardStateWith, type MemoryStore } from '../src/testing.js'
 import { rest, until } from './support/clock.js'
 import { buildDatabase } from './support/database.js'
@@ -12,7 +12,7 @@ import { disk, marked, opened } from './support/filtered.js'
 import { core, keyless, NAMES, refusedBy, sameOnBoth } from './support/harness.js'
 import { A, B, type Seen } from './support/network.js'
 import { DAY, NOW, publisherKey, publishSigned, signatureOf } from './support/signed.js'
-import { type Directory, KEYS, pass, sight } from './support/watched.js'
+import { Directory, KEYS, pass, sight } from './support/watched.js'
 
 const OTHERS = Array.from({ length: 200 }, (_, i) => `other-${i}.example`)
 const filtered: typeof opened = (directory, options, environment) =>
@@ -209,6 +209,15 @@ test('of two signed manifests of an epoch it believes neither, until there is a 
   await sync()
   expect([map.epoch, map.filter!.state]).toEqual([3, 'ready'])
   expectRight(map, directory)
+})
+
+test('estimate() says what a filter costs, and whether there is one', async () => {
+  const { network, newest } = marked(false)
+  const { directoryBytes, records } = newest.manifest
+  const told = await estimate([A, B], { fetch: network.fetch })
+  expect([told.filterBytes, told.filterPasses]).toEqual([directoryBytes + records, 1 / 254])
+  const without = await estimate([A, B], { fetch: new Directory(false).network.fetch })
+  expect([without.filterBytes, without.filterPasses]).toEqual([undefined, undefined])
 })
 
 test('reset() downloads anew, and a closed map says so', async () => {

@@ -61,6 +61,14 @@ describe.each(['two servers', 'two of three', 'three'] as const)('%s', which => 
     expect(lookups(network)).toEqual([])
   })
 
+  test('a call without keys that is padded asks for random records; all that are answered are counted', async () => {
+    const { map, network, drive } = await filtered(directory(), { cover: 0, meanwhile: 'wait' }, options)
+    expect(await drive(map.getMany([], { padTo: 3 }))).toEqual([])
+    expect(new Set(lookups(network).map(({ body }) => decodeInstantQuery(body).count))).toEqual(new Set([3]))
+    await drive(map.get(ABSENT))
+    expect(map.stats).toMatchObject({ lookups: 2, lastLookup: { bytesUp: 0, bytesDown: 0 } })
+  })
+
   test('indices and watches are never filtered', async () => {
     const { map, network, drive } = await filtered(directory(), { cover: 0, meanwhile: 'wait' }, options)
     await drive(map.at(0))
@@ -139,11 +147,12 @@ describe('what passes and what is covered', () => {
       await drive(map.get(ABSENT))
       runs.push(lookups(network).length > before)
     }
-    const asked = runs.filter(Boolean).length
-    expect(Math.abs(asked - 100)).toBeLessThan(40) // 4 sigma; the seed is fixed
-    // Independent of the call before: as often after a covered one as after another.
-    const after = runs.filter((_, i) => i > 0 && runs[i - 1]).filter(Boolean).length
-    expect(Math.abs(after - asked / 8)).toBeLessThan(15)
+    // Pairs of calls, by whether each asked: independent of the call before.
+    const pairs = [0, 0, 0, 0]
+    for (let i = 0; i < runs.length; i += 2) pairs[2 * Number(runs[i]) + Number(runs[i + 1])]!++
+    const expected = [7 * 7, 7, 7, 1].map(share => (share * runs.length) / 2 / 64)
+    const chiSquare = pairs.reduce((sum, count, i) => sum + (count - expected[i]!) ** 2 / expected[i]!, 0)
+    expect(chiSquare).toBeLessThan(16.3) // three degrees: one in a thousand; the seed is fixed
   })
 
   test('the coin is tossed before the filter is read, also for calls that pass', async () => {
@@ -200,7 +209,10 @@ describe('without a usable filter', () => {
     const { map, network, harness, clock, drive } = await filtered(directory, { cover: 1, meanwhile: 'wait' })
     for (const key of [LISTED, ABSENT]) {
       const start = clock.now()
-      expect(await harness.failure(map.get(key, { timeoutMs: 60_000 }))).toMatchObject({ code: 'timeout' })
+      expect(await harness.failure(map.get(key, { timeoutMs: 60_000 }))).toMatchObject({
+        code: 'timeout',
+        message: expect.stringMatching(/the filter; the last failure was .*503/),
+      })
       expect(clock.now() - start).toBe(60_000)
     }
     expect(lookups(network)).toEqual([])
@@ -235,6 +247,7 @@ test('it opens offline with a stored filter, and answers; a call that must ask b
   const { map, drive, harness, network } = await filtered(directory, wishes, { storage: 'required' }, { openStore })
   expect([map.filter?.state, map.epoch, await drive(map.get(ABSENT))]).toEqual(['ready', 1, undefined])
   expect(await harness.failure(map.get(LISTED))).toMatchObject({ code: 'network' })
+  expect(await harness.failure(map.getMany([ABSENT], { padTo: 1_000 }))).toMatchObject({ code: 'network' })
   expect(lookups(network)).toEqual([])
   Object.assign(directory.network.misbehave, { [A]: undefined, [B]: undefined })
   expect(textOf(await drive(map.get(LISTED)))).toBe('v0..........')

@@ -24,10 +24,14 @@ export interface PlanArguments extends Omit<Workload, 'memoryBytes' | 'uplinkKbi
   readonly json?: boolean
   readonly shards?: number
   readonly out?: string
+  readonly filter?: boolean | undefined
+  readonly callsPerDay?: number | undefined
+  readonly keysPerCall?: number | undefined
+  readonly cover?: number | undefined
 }
 
 export async function plan(options: PlanArguments): Promise<void> {
-  const { json, memory, uplink, downlink, shards, out, ...demand } = options
+  const { json, memory, uplink, downlink, shards, out, filter, callsPerDay, keysPerCall, cover, ...demand } = options
   const workload: Workload = {
     ...demand,
     memoryBytes: memory === undefined ? undefined : memory * 1_000_000,
@@ -38,8 +42,14 @@ export async function plan(options: PlanArguments): Promise<void> {
   try {
     if (shards !== undefined) return planSharded(core, workload, shards, options)
     if (out !== undefined) throw new BuildError('--out: expected --shards too, got none; leave it out, or give both')
-    const plan = withOneServer(core, core.plan(workload))
-    process.stdout.write(json ? `${JSON.stringify(plan, undefined, 2)}\n` : describePlan(plan))
+    const made = withOneServer(core, core.plan(workload))
+    const filtered = planFilter(core, workload, made, { filter, callsPerDay, keysPerCall, cover })
+    const plan = { ...made, ...(filtered && { filter: filtered }) }
+    process.stdout.write(
+      json
+        ? `${JSON.stringify(plan, undefined, 2)}\n`
+        : describePlan(made) + (filtered ? describeFilter(filtered) : ''),
+    )
   } catch (error) {
     if ((error as Partial<CoreError>).code === undefined) throw error
     throw new BuildError((error as CoreError).message)
@@ -80,6 +90,69 @@ function plannedShape(core: Core, workload: Workload, shards: number): Shape {
       `${workload.records} records in ${shards} shards; give more --shards: ${(error as Error).message}`,
     )
   }
+}
+
+/** Of keys that are not listed, so many pass (docs/protocol.md, Slot marks). */
+const PASSING = 1 / 254
+
+/** What a filter costs, and saves, if no key of a call is listed. Of a day, of one client. */
+interface FilterPlan {
+  /** downloaded and kept */
+  readonly bytes: number
+  readonly callsPerDay: number
+  readonly keysPerCall: number
+  readonly cover: number
+  /** the share of the calls that ask */
+  readonly asking: number
+  readonly dayBytes: number
+  readonly dayServerMicros: number
+  readonly without: { readonly dayBytes: number; readonly dayServerMicros: number }
+}
+
+function planFilter(
+  core: Core,
+  workload: Workload,
+  { merkle, layout }: Plan,
+  options: Pick<PlanArguments, 'filter' | 'callsPerDay' | 'keysPerCall' | 'cover'>,
+): FilterPlan | undefined {
+  const { filter, callsPerDay = 20, keysPerCall = 1, cover = 0 } = options
+  const { keyed, servers = 2 } = workload
+  if (!filter) {
+    const [lonely] = Object.entries(options).filter(([, value]) => value !== undefined)
+    if (lonely === undefined) return undefined
+    throw new BuildError(
+      '--calls-per-day, --keys-per-call, --cover: expected --filter too, got none; give it, or leave them out',
+    )
+  }
+  if (!keyed || servers < 2)
+    throw new BuildError(
+      '--filter: expected --keyed and at least two servers, got others; change them, or leave it out',
+    )
+  // A call that asks knows each key's index: it moves what a lookup by index moves.
+  const { recordBytes, records } = layout
+  const of = (part: Workload) =>
+    core.plan({ ...part, queries: keysPerCall }).modes.find(({ mode }) => mode === 'instant')!
+  const day = ({ lookupBytesUp, lookupBytesDown, serverLookupMicros }: ModeCosts, calls: number) => ({
+    dayBytes: Math.round(calls * (lookupBytesUp + lookupBytesDown)),
+    dayServerMicros: Math.round(calls * serverLookupMicros),
+  })
+  const asking = 1 - (1 - cover) * (1 - PASSING) ** keysPerCall
+  const byIndex = of({ ...workload, keyed: false, variable: false, records, valueBytes: recordBytes, pack: undefined })
+  return {
+    ...{ bytes: merkle.directoryBytes + records, callsPerDay, keysPerCall, cover, asking },
+    ...day(byIndex, asking * callsPerDay),
+    without: day(of(workload), callsPerDay),
+  }
+}
+
+function describeFilter({ callsPerDay, keysPerCall, asking, without, ...filter }: FilterPlan): string {
+  const keys = keysPerCall === 1 ? 'a key that is' : `${keysPerCall} keys that are`
+  const text = [
+    '',
+    `A filter: ${bytes(filter.bytes)} before the first answer. Of ${callsPerDay} calls a day for ${keys} not listed, ${(100 * asking).toFixed(1)} % ask.`,
+    `They move ${bytes(filter.dayBytes)} a day, and take ${duration(filter.dayServerMicros)} of server time. Without a filter: ${bytes(without.dayBytes)} and ${duration(without.dayServerMicros)}.`,
+  ]
+  return `${text.join('\n')}\n`
 }
 
 /** What a process of a shard takes up besides its database, and connections to PostgreSQL. */

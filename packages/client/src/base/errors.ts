@@ -163,7 +163,7 @@ export class TimeoutError extends AnyError {
   readonly servers: readonly string[]
 
   /** `last`: what a server failed with before, that was to be asked again. */
-  constructor(servers: readonly string[], timeoutMs: number, last?: ServerError | undefined) {
+  constructor(servers: readonly string[], timeoutMs: number, last?: KeyhushError | ServerError | undefined) {
     const from = servers.length === 0 ? 'another tab, which holds the state, or the filter' : servers.join(' and ')
     const advice = last === undefined ? 'call again later' : `the last failure was ${last.message}`
     super(`expected an answer within ${timeoutMs} ms, got none from ${from}; ${advice}`, {

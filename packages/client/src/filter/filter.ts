@@ -218,7 +218,7 @@ export class Filter implements Reader {
 
   /** Downloads it, as often as that fails. The app, and the line, may have a say before. */
   async #loadNow(signal: AbortSignal): Promise<void> {
-    const { environment, consent } = this.#parts
+    const { environment, consent, stats } = this.#parts
     const before = this.#held
     let granted = 0
     const ask = async (bytes: number) => {
@@ -232,6 +232,7 @@ export class Filter implements Reader {
         if (signal.aborted) return
         if (!(error instanceof KeyhushError)) throw error
         if (this.#held !== before) return // it has come, but it could not be stored
+        stats.filterFailure = error
         if (error instanceof UnsupportedError && error.reason === 'download') {
           this.#refusal = error
           return this.changed()
@@ -309,6 +310,7 @@ export class Filter implements Reader {
     this.#isForked = false
     this.#isElsewhere = false
     this.#refusal = undefined
+    this.#parts.stats.filterFailure = undefined
     this.#tell()
   }
 
@@ -349,7 +351,7 @@ export class Filter implements Reader {
 
   async #followNow(asked: How, from: Link | undefined): Promise<void> {
     if (this.#held === undefined || this.#closing.signal.aborted) return
-    const { signing } = this.#parts
+    const { signing, stats } = this.#parts
     const order = from === undefined ? this.#links : [from, ...this.#links.filter(link => link !== from)]
     const groups: readonly Links[] = signing === undefined ? [this.#links] : order.map(link => [link])
     const failures: unknown[] = []
@@ -364,6 +366,7 @@ export class Filter implements Reader {
       } catch (error) {
         if (!(error instanceof KeyhushError)) throw error
         failures.push(error)
+        stats.filterFailure = error
       }
     }
     const [steps, read] = [this.#steps.splice(0), this.base]

@@ -236,7 +236,7 @@ class FilteredSession implements Session {
 
   async ask<T>(question: Question<T>, signal?: AbortSignal, late?: AbortSignal): Promise<T> {
     const { keys, padTo = 1 } = question
-    const { environment } = this.#parts
+    const { environment, stats } = this.#parts
     const { cover } = this.#wishes
     const ticks = this.#ticks
     if (typeof cover === 'object' && padTo > cover.queries)
@@ -245,7 +245,8 @@ class FilteredSession implements Session {
       )
     const enders = [signal, late, this.#closing.signal]
     const byTick = <R>(question: Question<R>) => scoped(enders, ender => ticks!.ask(question, ender))
-    const isTooLong = padTo > (this.#inner.maxQueries ?? padTo) // refused alike, whatever its keys are
+    const most = this.#inner.maxQueries ?? this.#filter.held?.at.manifest.maxQueries ?? padTo
+    const isTooLong = padTo > most // refused alike, whatever its keys are
     if (keys === undefined || isTooLong) return await (ticks ? byTick(question) : this.#send(question, signal))
     const isCovered = typeof cover === 'number' && randomBelow(COIN, environment.random) < cover * COIN
     await environment.pause() // the app may abort a call that it has just made
@@ -258,7 +259,11 @@ class FilteredSession implements Session {
     // All keys are looked at, whichever passes.
     const absent = keys.map(key => this.#filter.excludes(key))
     if (ticks && absent.includes(false)) return (await byTick(without(keys, 0, absent, environment.random))) as T
-    if (!(absent.includes(false) || isCovered || this.#hasFailed)) return keys.map(() => undefined) as T
+    const isEmpty = keys.length === 0 && ticks === undefined // random records are all that it wants
+    if (!(absent.includes(false) || isCovered || isEmpty || this.#hasFailed)) {
+      stats.lookedUp(stats.onlineTotal(), 0)
+      return keys.map(() => undefined) as T
+    }
     return await abortable(
       this.#sent(without(keys, padTo, absent, environment.random), [signal, late]) as Promise<T>,
       signal,

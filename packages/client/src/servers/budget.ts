@@ -4,7 +4,7 @@
 //   0 ──► SLOW_MS: event `slow` ──► timeoutMs: TimeoutError      Blobs give time back: as much as their bytes may take, and SILENCE_MS each.
 
 import { SLOW_MS, WAIT_STEP_MS } from '../base/constants.js'
-import { type ServerError, TimeoutError } from '../base/errors.js'
+import { type KeyhushError, type ServerError, TimeoutError } from '../base/errors.js'
 import type { Timers } from '../platform/clock.js'
 import type { Connection } from '../platform/connection.js'
 
@@ -12,8 +12,8 @@ import type { Connection } from '../platform/connection.js'
 export interface Awaited {
   /** the servers that are asked now: by a lookup, if one is under way */
   readonly asked: readonly string[]
-  /** of the servers that are to be asked again after a pause; undefined: there are none */
-  readonly lastFailure: ServerError | undefined
+  /** of the servers that are to be asked again after a pause, else of the filter; undefined: there are none */
+  readonly lastFailure: KeyhushError | ServerError | undefined
   /** whether another tab is waited for */
   readonly waitsForTab: boolean
   /** whether a filter is, offline too: nothing else ends that */

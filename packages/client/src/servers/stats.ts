@@ -1,7 +1,7 @@
 // What a map has cost so far, and failures of servers that failed no call.
 
 import { INCIDENTS_KEPT } from '../base/constants.js'
-import type { ServerError } from '../base/errors.js'
+import type { KeyhushError, ServerError } from '../base/errors.js'
 import type { Awaited } from './budget.js'
 import { worstOf } from './failures.js'
 import { commonHost, type Server, type Servers } from './parties.js'
@@ -89,6 +89,8 @@ export class StatsKeeper implements Awaited {
   /** calls that wait for another tab, and for a filter */
   waitingForTab = 0
   waitingForFilter = 0
+  /** why the filter did not come last */
+  filterFailure: KeyhushError | ServerError | undefined
   readonly offline: readonly Meter[]
   readonly online: readonly Meter[]
   readonly fence: readonly Meter[]
@@ -114,9 +116,9 @@ export class StatsKeeper implements Awaited {
     return lookups.length > 0 ? lookups : this.#askedBy(this.offline)
   }
 
-  get lastFailure(): ServerError | undefined {
+  get lastFailure(): KeyhushError | ServerError | undefined {
     const failures = [...this.online, ...this.fence, ...this.offline].flatMap(({ failure }) => failure ?? [])
-    return failures.length > 0 ? worstOf(failures) : undefined
+    return failures.length > 0 ? worstOf(failures) : this.filterFailure
   }
 
   get waitsForTab(): boolean {

@@ -6,8 +6,8 @@ import type { Core, Mode } from '@keyhush/wasm/client'
 import { abortable } from '../base/abort.js'
 import { checkNames, checkOptions, expected, oneOf } from '../base/boundary.js'
 import { TIMEOUT_MS } from '../base/constants.js'
-import { CondemnedError, KeyhushError, TamperedError, UsageError } from '../base/errors.js'
-import type { Condemnation, MapEvent, OnEvent } from '../base/events.js'
+import { CondemnedError, KeyhushError, TamperedError, UnsupportedError, UsageError } from '../base/errors.js'
+import type { Condemnation, FilterState, MapEvent, OnEvent } from '../base/events.js'
 import type { OnProgress } from '../base/progress.js'
 import { type Key, keyBytes } from '../lookup/keys.js'
 import { type AtEpoch, type Found, type Question, valuesOf } from '../lookup/question.js'
@@ -16,9 +16,10 @@ import { type OptionOf, optionsOf } from '../option-table.js'
 import type { OpenOptions } from '../options.js'
 import { platformRandom } from '../platform/environment.js'
 import { assertPlatform } from '../platform/minimum.js'
+import { FILTER } from '../scheme/facts.js'
 import type { Awaited, Budget } from '../servers/budget.js'
 import type { Stats, Traffic } from '../servers/stats.js'
-import type { Session } from '../session/session.js'
+import type { FilterInfo, Session } from '../session/session.js'
 import type { Change } from '../watching/watch.js'
 import { checkChanges, checkEntries, checkEvent, checkFailure, checkNumbers, MODES } from './fake-arguments.js'
 import { FakeWatcher } from './fake-watches.js'
@@ -29,8 +30,11 @@ export interface FakeOptions extends Pick<OpenOptions, Exclude<OptionOf<'fakeMap
   readonly delayMs?: number | undefined
   /** The error of each call, until `map.failWith(undefined)`. */
   readonly failWith?: KeyhushError | undefined
-  /** The map's mode. Default: `instant`, in which a TamperedError does not condemn the map. After `prepare()` it is `local`. */
-  readonly mode?: Mode | undefined
+  /**
+   * The map's mode. Default: `instant`, in which a TamperedError does not condemn the map. After `prepare()` it is `local`. In mode `filter`
+   * all keys are excluded that are not there.
+   */
+  readonly mode?: Mode | 'filter' | undefined
   /** The most keys of one `getMany()`. Default: 16. */
   readonly maxQueries?: number | undefined
 }
@@ -54,7 +58,7 @@ export interface FakeMap extends KeyhushMap {
    */
   publish(changes: readonly FakeChange[], how?: Change['how']): void
   /**
-   * Sends this event to the map's listeners. After `condemned`, `mode` and `updated` the map is so.
+   * Sends this event to the map's listeners. After `condemned`, `mode`, `filter` and `updated` the map is so.
    * @throws {UsageError} for an event that there is not
    */
   announce(event: MapEvent): void
@@ -79,7 +83,7 @@ export function fakeMap(
   assertPlatform({})
   checkNames('fakeMap', options, [...optionsOf('fakeMap'), ...OWN])
   const { mode = 'instant', delayMs, maxQueries, failWith } = options
-  oneOf('mode', MODES, mode)
+  oneOf('mode', [...MODES, FILTER], mode)
   checkEntries(entries)
   checkNumbers({ delayMs, maxQueries })
   checkFailure(failWith)
@@ -145,14 +149,20 @@ class FakeSession implements Session, Awaited {
   readonly waitsForFilter = false
   readonly arrived = 0
   readonly downloaded = 0
-  #mode: Mode
+  #mode: Mode | 'filter'
+  /** undefined: there is none */
+  #filter: FilterState | undefined
+  readonly excludes?: (key: Uint8Array) => boolean
   condemned: Condemnation | undefined
   failure: KeyhushError | undefined
   readonly #delayMs: number
   readonly #maxQueries: number
   #slots: readonly Slot[]
   readonly watcher = new FakeWatcher(
-    async (key, signal) => (await this.ask(valuesOf([key], 1, platformRandom), signal))[0],
+    async (key, signal) => {
+      this.#assertExcluded({})
+      return (await this.ask(valuesOf([key], 1, platformRandom), signal))[0]
+    },
     () => this.#epoch,
   )
   readonly #listeners = new Set<OnEvent>()
@@ -161,8 +171,13 @@ class FakeSession implements Session, Awaited {
   #lookups = 0
   #lastLookup: Stats['lastLookup']
 
-  constructor(entries: Readonly<Record<string, string | Uint8Array>>, options: FakeOptions & { readonly mode: Mode }) {
-    const { delayMs = 0, maxQueries = 16, failWith, mode } = options
+  constructor(
+    entries: Readonly<Record<string, string | Uint8Array>>,
+    options: FakeOptions & { readonly mode: Mode | 'filter' },
+  ) {
+    const { delayMs = 0, maxQueries = 16, failWith, mode, filter } = options
+    if (mode === FILTER || filter !== undefined) this.#filter = 'ready'
+    if (mode === FILTER) this.excludes = key => this.#excludes(key)
     this.#delayMs = delayMs
     this.#maxQueries = maxQueries
     this.failure = failWith
@@ -173,8 +188,27 @@ class FakeSession implements Session, Awaited {
     }))
   }
 
-  get mode(): Mode | undefined {
+  get mode(): Mode | 'filter' | undefined {
     return this.condemned === undefined ? this.#mode : undefined
+  }
+
+  get filter(): FilterInfo | undefined {
+    return this.#filter && { epoch: this.#epoch, bytes: 2 * this.#slots.length, state: this.#filter }
+  }
+
+  #excludes(key: Uint8Array): boolean {
+    return this.#filter === 'ready' && !this.#slots.some(slot => slot.key === toHex(key))
+  }
+
+  /** In mode `filter`. Throws as such a map does. */
+  #assertExcluded({ keys }: Pick<Question<unknown>, 'keys'>): void {
+    if (this.#mode !== FILTER) return
+    if (keys === undefined) throw new UsageError("expected a map that looks up, got mode 'filter'; open another map")
+    if (keys.every(key => this.#excludes(key))) return
+    throw new UnsupportedError(
+      'filter',
+      'expected keys that the filter excludes, got another; look it up with another map',
+    )
   }
 
   get manifest(): Manifest {
@@ -212,6 +246,7 @@ class FakeSession implements Session, Awaited {
   async ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted()
     if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
+    this.#assertExcluded(question)
     question.indices(this.#atEpoch()) // what cannot be asked is refused at once
     return await this.#run(async () => {
       const start = Date.now()
@@ -243,6 +278,7 @@ class FakeSession implements Session, Awaited {
   async prepare(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted()
     if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
+    this.#assertExcluded({})
     if (this.#mode !== 'instant') return
     this.announce({ type: 'preparing' })
     try {
@@ -271,6 +307,7 @@ class FakeSession implements Session, Awaited {
   announce(event: MapEvent): void {
     if (event.type === 'condemned') this.condemned = { server: event.server }
     if (event.type === 'mode' && event.mode !== undefined) this.#mode = event.mode
+    if (event.type === 'filter') this.#filter &&= event.state
     if (event.type === 'updated') this.#epoch = event.epoch
     for (const listener of this.#listeners) {
       queueMicrotask(() => {
