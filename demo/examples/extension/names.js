@@ -1,6 +1,6 @@
 // Which keys an address is looked up by. demo/src/page/domains.ts does the same.
 
-/** Every visit asks for so many keys: fewer would show how many labels the host has. */
+/** Every visit that asks has so many keys: fewer would show how many labels the host has. */
 export const KEYS_PER_VISIT = 8
 
 /** The host, and the domains above it down to two labels: a listed domain lists all below it. */

@@ -1,11 +1,12 @@
-// Checks each address that is opened against a phishing list. The servers see that a page was opened, and when, but not which one.
+// Checks each address that is opened against a phishing list. No server learns an address. A filter answers for most pages on the device.
 //
-// - Every visit asks, a repeated one too: a cache would show repetitions by the requests that are missing.
-// - Every visit asks for eight names, of any host.
+// - Of pages that are not listed, one in eleven asks the servers: by chance, or because the filter does not exclude a name.
+// - So a visit that asks is likelier to be of a listed page; docs/guide/filters.md has how much. Without `filter` every visit asks.
+// - Every visit that asks has eight names, of any host. There is no cache: it would show repetitions.
 // - No address is stored. The browser ends this worker when it is idle; the next visit starts it anew.
 // - If a server is away or lies, nothing is blocked: the badge and the popup say so.
 
-import { KeyhushError, open } from '@keyhush/client/instant'
+import { KeyhushError, open } from '@keyhush/client'
 import { publisherKey, servers } from '../servers.js'
 import { KEYS_PER_VISIT, namesOf } from './names.js'
 
@@ -13,7 +14,8 @@ const RETRY_MILLISECONDS = 5000 // well before an idle worker ends
 
 let opening
 function theMap() {
-  opening ??= open({ servers, publisherKey, push: false }).catch(error => {
+  const filter = { cover: 1 / 16, meanwhile: 'ask' }
+  opening ??= open({ servers, publisherKey, mode: 'instant', filter, push: false }).catch(error => {
     opening = undefined // the next lookup tries again
     throw error
   })
