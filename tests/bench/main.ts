@@ -6,7 +6,7 @@
 //                                   that download for minutes: half an hour
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
-//                    [--only PART]  compute, lookups, instant, one-server, living, nights (publish --list), watch (watched keys, an auditor, witnesses), visits, phones (Hermes, a slow processor on a slow
+//                    [--only PART]  compute, lookups, instant, one-server, living, nights (publish --list), watch (watched keys, an auditor, witnesses), filter, visits, phones (Hermes, a slow processor on a slow
 //                                   line, and memory), papers; or several with commas
 //                    [--adds n]     operations of the largest batch that is published, to five keys for four of them
 //                    [--write]      each table below its heading in docs/benchmarks.md; without --only, of all parts but phones
@@ -16,6 +16,7 @@
 import { constants } from 'node:os'
 import { papers } from './comparisons.js'
 import { computing } from './computing.js'
+import { filter } from './filter.js'
 import { instant } from './instant.js'
 import { living } from './living.js'
 import { lookups } from './lookups.js'
@@ -35,6 +36,7 @@ const MEASURES: Record<Part, (options: Options) => Promise<Section[]>> = {
   living,
   nights,
   watch,
+  filter,
   visits,
   phones,
   papers,

@@ -12,6 +12,7 @@ export const PARTS = [
   'living',
   'nights',
   'watch',
+  'filter',
   'visits',
   'phones',
   'papers',
