@@ -19,7 +19,7 @@ async function world() {
   return {
     updatable,
     send,
-    check: (body: Uint8Array) => send('/v1/checks', body, 'check'),
+    check: (body: Uint8Array, query = '') => send(`/v1/checks${query}`, body, 'check'),
     publish: (body: Uint8Array) => send('/v1/epochs', body, 'batch'),
   }
 }
@@ -61,6 +61,8 @@ test('a check is refused as the batch would be', async () => {
     expect([await check(body), await publish(body)]).toEqual([refusal, refusal])
   }
   expect(updatable.newest.manifest.epoch).toBe(1)
+  const late = batchOn(updatable, [edit('x')], { expires: 1 })
+  expect(await check(late, '?late=1')).toEqual({ generation: 1, epoch: 2, partitions: 16 })
   expect(await check(batchOn(updatable, [{ op: 'renew' }]))).toEqual({ generation: 1, epoch: 2, partitions: 16 })
   expect(await check(batchOn(updatable, [{ op: 'generation' }]))).toEqual([422, 'batch_refused', 1])
 })

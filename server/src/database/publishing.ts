@@ -129,7 +129,7 @@ export class Publishing {
    * Does with a batch what `publish` does, up to the point where something would change, and throws the outcome away. Throws a Refusal, as
    * `publish` would.
    */
-  async check(body: Uint8Array, signed: SignedFor | undefined): Promise<CheckedBatch> {
+  async check(body: Uint8Array, signed: SignedFor | undefined, isLate = false): Promise<CheckedBatch> {
     const { answered, past, queue, now } = this.#database
     return await queue(async () => {
       const { core } = answered.generation
@@ -141,7 +141,7 @@ export class Publishing {
         madeBefore(batch, toHex(hash), past.status(epoch))
         return { generation, epoch, partitions }
       }
-      checkExpiry(batch, now())
+      if (!isLate) checkExpiry(batch, now())
       if (this.#waiting(toHex(hash)) !== undefined) return { generation, epoch, partitions }
       const operations = await this.#operationsOf(batch)
       if ('headroom' in operations)

@@ -163,9 +163,9 @@ export class UpdatableDatabase extends ChangingEpochs<EpochInMemory> {
   }
 
   /** Says what a batch would make, or why it is refused; see Publishing. */
-  async check(body: Uint8Array, signed?: SignedFor): Promise<CheckedBatch> {
+  async check(body: Uint8Array, signed?: SignedFor, isLate = false): Promise<CheckedBatch> {
     this.checkWrites()
-    return await this.#publishing.check(body, signed)
+    return await this.#publishing.check(body, signed, isLate)
   }
 
   /** Makes an epoch that others have made; see Publishing. */

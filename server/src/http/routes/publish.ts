@@ -60,7 +60,7 @@ export function publishRoutes(
   const takeBatches = (
     path: string,
     use: BatchUse,
-    take: (request: FastifyRequest, body: Uint8Array) => Promise<object>,
+    take: (body: Uint8Array, signed: BatchSignature | undefined, isLate: boolean) => Promise<object>,
   ) => {
     const onRequest = async (request: FastifyRequest, reply: FastifyReply) => {
       rate.take(request, reply, WEIGHTS.signature)
@@ -73,18 +73,17 @@ export function publishRoutes(
     const options = { bodyLimit: MOST_BATCH_BYTES, config: { boundsBodies: true as const }, onRequest }
     app.post(path, options, async (request, reply) => {
       try {
-        return await reply.header('cache-control', 'no-store').send(await take(request, bytesOf(request.body)))
+        const isLate = (request.query as { late?: unknown }).late === '1'
+        const taken = await take(bytesOf(request.body), verified.get(request), isLate)
+        return await reply.header('cache-control', 'no-store').send(taken)
       } catch (error) {
         if (isTrap(error)) trapped(error)
         throw error
       }
     })
   }
-  takeBatches(EPOCHS, 'batch', async (request, body) => {
-    const isLate = (request.query as { late?: unknown }).late === '1'
-    return await updatable.publish(body, verified.get(request), isLate)
-  })
-  takeBatches(CHECKS, 'check', async (request, body) => await updatable.check(body, verified.get(request)))
+  takeBatches(EPOCHS, 'batch', updatable.publish.bind(updatable))
+  takeBatches(CHECKS, 'check', updatable.check.bind(updatable))
 
   const signatures = {
     bodyLimit: MOST_SIGNATURE_BYTES,
