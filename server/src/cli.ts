@@ -146,6 +146,11 @@ program
     '--shards <n url...>',
     'be the coordinator of so many shards, at URLs with {shard}, such as 64 http://a-{shard}.shards:8080; another URL: of their replicas (docs/operations/sharded.md)',
   )
+  .option('--shard-key <file>', 'with --shards: key file that signs what shards are sent; they know its public half')
+  .option(
+    '--catch-up <file...>',
+    "with --shards: batches of the publisher's record, for shards that were built anew or put back",
+  )
   .option('--replica', 'with --store postgres://…: only answer; another process takes the batches')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)
   .option('--host <address>', 'address to listen on', '127.0.0.1')

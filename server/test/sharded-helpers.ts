@@ -12,7 +12,7 @@ import { onTestFinished } from 'vitest'
 import { encodeShape, planShape } from '../dist/dataset/shape-file.js'
 import { layoutOf } from '../dist/dataset/view.js'
 import { buildDataset, MemoryStorage, type ServerOptions, type Storage, type UpdatableDatabase } from '../dist/index.js'
-import { ShardedDatabase } from '../dist/sharded/database.js'
+import { ShardedDatabase, type ShardedOptions } from '../dist/sharded/database.js'
 import { Fabric } from '../dist/sharded/fabric.js'
 import { createIn, listening, temporaryDirectory } from './helpers.js'
 import { batchOn, opened } from './updatable-helpers.js'
@@ -66,12 +66,19 @@ export async function shardsFrom(folders: readonly string[], ...publisherKeys: r
 /** A coordinator, and the server before it. */
 export async function coordinatorOf(
   templates: readonly string[],
-  { storage = new MemoryStorage(), ...options }: { storage?: Storage } & Partial<ServerOptions> = {},
+  {
+    storage = new MemoryStorage(),
+    key,
+    now,
+    batches,
+    publisherKeys,
+    ...options
+  }: { storage?: Storage; publisherKeys?: readonly Uint8Array[] } & ShardedOptions & Partial<ServerOptions> = {},
 ) {
   const fabric = new Fabric(SHARDS, templates)
   onTestFinished(() => fabric.close())
-  const sharded = await ShardedDatabase.open(storage, fabric)
-  const server = await listening({ datasets: [{ sharded }], ...options })
+  const sharded = await ShardedDatabase.open(storage, fabric, { key, now, batches })
+  const server = await listening({ datasets: [{ sharded, publisherKeys }], ...options })
   onTestFinished(() => sharded.close())
   return { ...server, sharded, fabric, storage }
 }

@@ -116,7 +116,7 @@ export const keyed = async (choices: Choices = {}, options: UpdatableOptions = {
 
 /** The next batch, unless something else is said. */
 export function batchOn(
-  updatable: UpdatableDatabase,
+  updatable: { readonly newest: Pick<UpdatableDatabase['newest'], 'manifest' | 'manifestHash'> },
   operations: readonly object[] | string,
   other: Partial<Batch> = {},
 ): Uint8Array<ArrayBuffer> {

@@ -1,5 +1,6 @@
 // `keyhush serve`: load, listen, and stop in good order. stdout gets one line, the address; the log goes to stderr.
 
+import { readFile } from 'node:fs/promises'
 import { hasOneServer, MAX_SHARDS } from '@keyhush/protocol'
 import type { FastifyInstance } from 'fastify'
 import { BoundedLog } from '../base/bounded-log.js'
@@ -9,7 +10,7 @@ import { Metrics } from '../http/metrics.js'
 import type { MountedDataset } from '../http/plugin.js'
 import { checkNames, createServer } from '../http/server.js'
 import { preparedBytes } from '../one-server/contents.js'
-import { readPublicKey } from '../publisher/files.js'
+import { readKeyFile, readPublicKey } from '../publisher/files.js'
 import { ShardedDatabase } from '../sharded/database.js'
 import { Fabric } from '../sharded/fabric.js'
 import { isConnection } from '../storage/kinds.js'
@@ -31,6 +32,8 @@ export interface ServeArguments {
   readonly store?: string[]
   /** their number, and URLs with `{shard}` */
   readonly shards?: string[]
+  readonly shardKey?: string
+  readonly catchUp?: string[]
   readonly publisherKey?: string[]
   readonly replica?: boolean
   readonly history?: number
@@ -109,7 +112,14 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
     }
   }
 
-  if (options.shards !== undefined) return [await mountShards(options.shards, stores, named, options)]
+  const { shards, shardKey, catchUp } = options
+  if (
+    shards === undefined ? shardKey !== undefined : (keys.length > 0 || catchUp !== undefined) && shardKey === undefined
+  )
+    throw new BuildError(
+      '--shard-key: expected it with --shards, if batches are to be taken, got one without the other; see --help',
+    )
+  if (shards !== undefined) return [await mountShards(shards, stores, named, options, keys)]
   const mounted: MountedDataset[] = []
   for (const { name, dir, source } of stores) {
     const publisherKeys = keys.filter(key => key.name === undefined || key.name === name).map(({ key }) => key)
@@ -136,7 +146,8 @@ async function mountShards(
     readonly source: string | undefined
   }[],
   named: readonly unknown[],
-  { history, replica }: ServeArguments,
+  { history, replica, shardKey, catchUp = [] }: ServeArguments,
+  publisherKeys: readonly { readonly key: Uint8Array }[],
 ): Promise<MountedDataset> {
   const shards = Number(count)
   if (!/^\d+$/.test(count) || shards < 2 || shards > MAX_SHARDS || !Number.isInteger(Math.log2(shards))) {
@@ -147,10 +158,13 @@ async function mountShards(
   }
   if (store === undefined || others.length + named.length > 0 || store.source !== undefined)
     throw new BuildError('--shards: expected one --store and no --dataset, got others; leave them to the shards')
+  const key = shardKey === undefined ? undefined : await readKeyFile(shardKey)
+  const batches = await Promise.all(catchUp.map(file => readFile(file)))
   const fabric = new Fabric(shards, templates)
   const storage = await openStorageOf(store.dir, replica)
   try {
-    return { name: store.name, sharded: await ShardedDatabase.open(storage, fabric, { history, replica }) }
+    const sharded = await ShardedDatabase.open(storage, fabric, { history, replica, key, batches })
+    return { name: store.name, sharded, publisherKeys: publisherKeys.map(({ key }) => key) }
   } catch (error) {
     fabric.close()
     await storage.close()

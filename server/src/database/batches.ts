@@ -20,7 +20,8 @@ export function readBatch(body: Uint8Array, hash: Uint8Array, signed: SignedFor 
 }
 
 /** Whether the batch makes the epoch after `newest`; else an earlier one. Throws a Refusal if it can do neither. */
-export function isNext(batch: Batch, { manifest: { databaseId, epoch, generation }, manifestHash }: Epoch): boolean {
+export function isNext(batch: Batch, newest: Pick<Epoch, 'manifest' | 'manifestHash'>): boolean {
+  const { databaseId, epoch, generation } = newest.manifest
   if (!equalBytes(batch.databaseId, databaseId)) {
     throw new Refusal('wrong_database', 'expected a batch for the database served here, got one for another')
   }
@@ -28,7 +29,7 @@ export function isNext(batch: Batch, { manifest: { databaseId, epoch, generation
   if (batch.epoch !== epoch + 1) {
     throw new Refusal('epoch_gap', `expected a batch for epoch ${epoch + 1}, got another; the newest is ${epoch}`)
   }
-  if (batch.generation !== generation || toHex(batch.previousManifest) !== manifestHash) {
+  if (batch.generation !== generation || toHex(batch.previousManifest) !== newest.manifestHash) {
     throw new Refusal('batch_conflict', `expected a batch on the manifest of epoch ${epoch} here, got another`)
   }
   return true

@@ -35,6 +35,8 @@ const MANIFEST = 'manifest/'
 const BATCH = 'batch/'
 const SIGNATURE = 'signature/'
 const DIRECTORY = 'directory/'
+/** of a sharded database: the batch that makes the next epoch, or made the newest */
+const INTENT = 'intent'
 /** with Pointproofs: row lists, which update lists lead forward as they do the directory; openings by row; the transcript */
 const ROWS = 'rows/'
 const OPENINGS = 'openings/'
@@ -297,6 +299,27 @@ export class EpochStore {
     const key = BATCH + hex(epoch)
     const bytes = await this.#storage.get(key)
     return bytes === undefined ? undefined : (parse(key, bytes) as BatchRecord)
+  }
+
+  /**
+   * Keeps the batch that is to make the epoch after the newest, unless one is kept for it. Returns the kept one. Throws if another process
+   * has added an epoch.
+   */
+  async intend(epoch: number, body: Uint8Array): Promise<Uint8Array> {
+    const value = await datedValue(INTENT, epoch, body)
+    return this.#storage.transact([HEAD, INTENT], transaction => {
+      if (readHead(transaction)?.epoch !== epoch - 1) throw new Error(ANOTHER_PROCESS)
+      const kept = transaction.get(INTENT)
+      const intent = kept === undefined ? undefined : dated(INTENT, kept)
+      if (intent?.epoch === epoch) return intent.bytes
+      transaction.put(INTENT, value)
+      return body
+    })
+  }
+
+  /** The batch that was kept last, and its epoch. */
+  intent(): Promise<Dated | undefined> {
+    return this.#dated(INTENT)
   }
 
   /** All epochs with a manifest, ascending. */

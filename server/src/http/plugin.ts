@@ -122,12 +122,15 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     }
   }
   if (sharded !== undefined) {
-    const { lookups, fabric } = sharded
+    const { lookups, fabric, publishing } = sharded
     lookups.onFailure = trapped
     sharded.onFailure = trapped
     instantRoute(routes, { ...around, epochs: sharded }, lookups)
     app.addHook('onClose', () => lookups.close())
     readiness.watch('a shard does not answer', () => fabric.problem)
+    readiness.watch('a shard takes no batches', () => publishing?.problem)
+    if (publishing !== undefined)
+      publishing.onProblem = problem => app.log.warn({ problem }, 'a shard takes no batches')
     fabric.onChange = ({ shard, number, problem }) => {
       if (problem === undefined) app.log.info({ shard, replica: number }, 'a replica of a shard answers again')
       else app.log.warn({ shard, replica: number }, 'a replica of a shard has failed: it is asked last')
@@ -149,8 +152,9 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
       updatable.folding.onFailure = error => app.log.error({ err: error }, 'cannot fold edits into openings')
     }
     fenceRoute(routes, { ...around, epochs: updatable }, updatable)
-    publishRoutes(routes, { ...around, epochs: updatable }, updatable, publisherKeys)
   }
+  const published = sharded ?? updatable
+  if (published !== undefined) publishRoutes(routes, around, published, publisherKeys)
   healthRoutes(app, readiness, () => readiness.publicProblems)
 }
 

@@ -14,15 +14,22 @@ import { checkFollows } from '@keyhush/protocol/chain'
 import { type Core, loadCore } from '@keyhush/wasm'
 import { DatasetError, readingFrom } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
+import { Refusal } from '../base/refusal.js'
 import { Announcements } from '../database/announcements.js'
-import { ChangingEpochs, type ChangingOptions } from '../database/changing-epochs.js'
+import type { SignedFor } from '../database/batches.js'
+import { ChangingEpochs, type ChangingOptions, systemClock } from '../database/changing-epochs.js'
 import { type BatchRecord, EpochStore } from '../database/epoch-store.js'
 import { type Answering, infoOf } from '../database/epochs.js'
+import type { CheckedBatch } from '../database/publishing.js'
+import { newQueue } from '../database/queue.js'
 import { ANOTHER_PROCESS } from '../database/stored-values.js'
+import type { KeyPair } from '../publisher/files.js'
 import type { Storage } from '../storage/storage.js'
 import { ShardedEpoch } from './epoch.js'
 import type { Fabric } from './fabric.js'
 import { ShardedLookups } from './lookups.js'
+import { catchUp } from './parts.js'
+import { ShardedPublishing } from './publishing.js'
 
 const MANIFEST_MILLISECONDS = 10_000
 const PAUSE_MILLISECONDS = 1000
@@ -59,17 +66,26 @@ class Heads implements Answering<ShardedEpoch> {
   }
 }
 
+export interface ShardedOptions extends ChangingOptions {
+  /** signs what shards are sent; without it nothing can be published here */
+  readonly key?: KeyPair | undefined
+  /** for shards that were built anew or put back; they need the key */
+  readonly batches?: readonly Uint8Array[] | undefined
+}
+
 export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
   readonly core: Core
   readonly fabric: Fabric
   readonly store: EpochStore
   readonly lookups: ShardedLookups
+  /** undefined: without a key */
+  readonly publishing: ShardedPublishing<ShardedEpoch> | undefined
   readonly #storage: Storage
   readonly #heads: Heads
   #announcements: Announcements | undefined
   #isClosed = false
 
-  private constructor(storage: Storage, store: EpochStore, fabric: Fabric, heads: Heads, options: ChangingOptions) {
+  private constructor(storage: Storage, store: EpochStore, fabric: Fabric, heads: Heads, options: ShardedOptions) {
     super(storage, store, heads, options)
     this.core = heads.newest.core
     this.fabric = fabric
@@ -78,13 +94,15 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     this.#storage = storage
     this.#heads = heads
     fabric.head = heads.newest.shards
+    const { key, now = systemClock } = options
+    if (key !== undefined) this.publishing = this.#publishingWith(key, now)
   }
 
   /**
    * Opens the database in a storage, which is then this object's to close; the first time it is made of the shards' first epochs. Throws
    * DatasetError, which names the shard, unless all shards have what is stored.
    */
-  static async open(storage: Storage, fabric: Fabric, options: ChangingOptions = {}): Promise<ShardedDatabase> {
+  static async open(storage: Storage, fabric: Fabric, options: ShardedOptions = {}): Promise<ShardedDatabase> {
     const core = await loadCore()
     const store = new EpochStore(storage)
     const head = await readingFrom(storage.location, () => store.head())
@@ -92,6 +110,12 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     const goesOn = () => {
       if (performance.now() < end) return true
       throw new DatasetError('--shards', `expected all shards to answer, got none of one: ${fabric.problem}`)
+    }
+    const { key, batches = [] } = options
+    if (key !== undefined && head !== undefined && batches.length > 0) {
+      await catchUp({ core, fabric, key }, batches, head.epoch).catch((error: Error) => {
+        throw new DatasetError('--catch-up', error.message)
+      })
     }
     let newest: ShardedEpoch
     if (head === undefined) {
@@ -110,7 +134,39 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     await database.past.index()
     await database.signed.read()
     await database.#join(options.replica ?? false)
+    if (!options.replica) await database.publishing?.resume()
     return database
+  }
+
+  /** Makes an epoch of a batch; see ShardedPublishing. */
+  async publish(body: Uint8Array, signed?: SignedFor, isLate = false): Promise<EpochStatus> {
+    return await this.#publisher().publish(body, signed, isLate)
+  }
+
+  /** Says what a batch would make, or why it is refused; see ShardedPublishing. */
+  async check(body: Uint8Array, signed?: SignedFor, isLate = false): Promise<CheckedBatch> {
+    return await this.#publisher().check(body, signed, isLate)
+  }
+
+  #publisher(): ShardedPublishing<ShardedEpoch> {
+    this.checkWrites()
+    if (this.publishing !== undefined) return this.publishing
+    throw new Refusal('not_ready', 'this coordinator has no --shard-key; restart it with the key that its shards know')
+  }
+
+  #publishingWith(key: KeyPair, now: () => number): ShardedPublishing<ShardedEpoch> {
+    const { core, fabric, store } = this
+    const newest = () => this.newest
+    return new ShardedPublishing({
+      ...{ core, fabric, store, key, now, queue: newQueue() },
+      get newest() {
+        return newest()
+      },
+      status: epoch => this.status(epoch),
+      successor: shards => this.successor(shards),
+      advance: (...of) => this.advance(...of),
+      onFailure: error => this.onFailure(error),
+    })
   }
 
   get behind(): string | undefined {
@@ -140,7 +196,8 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     const { manifest, manifestBytes: bytes, list } = next
     const { epoch } = manifest
     const isAdded = await this.store.append({ manifest, bytes, list, batch, base: epoch, oldest: epoch - this.history })
-    if (!isAdded) throw new Error(ANOTHER_PROCESS)
+    // A write that was said to have failed may have reached the disk, and another writer makes the same epoch.
+    if (!isAdded && !(await this.store.isNewest(epoch, bytes))) throw new Error(ANOTHER_PROCESS)
     const status = { ...infoOf(next), ...batch }
     this.past.noteStatus(status)
     this.#heads.staged = next
@@ -194,6 +251,7 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
+    this.publishing?.stop()
     await this.lookups.close()
     this.fabric.close()
     await this.#announcements?.stop()

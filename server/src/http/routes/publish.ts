@@ -6,6 +6,7 @@ import {
   BATCH_SIGNATURE_HEADER,
   type BatchSignature,
   type BatchUse,
+  type EpochStatus,
   equalBytes,
   fromHex,
   LONGEST_PROOF_BYTES,
@@ -22,7 +23,9 @@ import { isTrap } from '../../base/errors.js'
 import { parseMembers } from '../../base/json.js'
 import { MOST_BATCH_BYTES } from '../../base/most.js'
 import { epochUnknown, Refusal, readMessage } from '../../base/refusal.js'
-import type { UpdatableDatabase } from '../../database/updatable.js'
+import type { ChangingEpochs } from '../../database/changing-epochs.js'
+import type { AnyEpoch } from '../../database/epochs.js'
+import type { CheckedBatch } from '../../database/publishing.js'
 import { bytesOf, numberOf } from '../binary.js'
 import { WEIGHTS } from '../limits/rate.js'
 import type { Routes, Surroundings } from './types.js'
@@ -37,11 +40,17 @@ export const PUBLISHER_ROUTES = [EPOCHS, CHECKS, SIGNATURES] as const
 /** A proof's text has few characters that JSON writes as two. */
 const MOST_SIGNATURE_BYTES = 4096 + 2 * LONGEST_PROOF_BYTES
 
+/** A database that takes batches. */
+type TakesBatches = ChangingEpochs<AnyEpoch> & {
+  publish(body: Uint8Array, signed: BatchSignature | undefined, isLate: boolean): Promise<EpochStatus>
+  check(body: Uint8Array, signed: BatchSignature | undefined, isLate: boolean): Promise<CheckedBatch>
+}
+
 /** `publisherKeys`: 32 bytes each. Batches must be signed with one of them, and no other key's signatures are kept. */
 export function publishRoutes(
   app: Routes,
-  { readiness, rate, batches, trapped }: Surroundings,
-  updatable: UpdatableDatabase,
+  { readiness, rate, batches, trapped }: Omit<Surroundings, 'epochs'>,
+  updatable: TakesBatches,
   publisherKeys: readonly Uint8Array[],
 ): void {
   // At least one character: without it the path is not ours.

@@ -1,0 +1,146 @@
+// A batch's parts: what each shard gets of a batch, and what it makes of that. A coordinator is a publisher to its shards, with the operator's
+// own key.
+
+import {
+  BATCH_SIGNATURE_HEADER,
+  type Batch,
+  type BatchUse,
+  decodeBatch,
+  decodeManifest,
+  encodeBatch,
+  encodeBatchSignature,
+  equalBytes,
+  LONGEST_MANIFEST_BYTES,
+  parseEpochStatus,
+  signedBatchBytes,
+  toHex,
+} from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import type { KnownManifest } from '../base/known-manifest.js'
+import { Pace } from '../base/pace.js'
+import { readOperations, refuse } from '../database/operations.js'
+import { RENEWAL } from '../publisher/batches.js'
+import type { KeyPair } from '../publisher/files.js'
+import type { Fabric } from './fabric.js'
+
+/** How shards are asked, and what signs what they are sent. */
+export interface Shards {
+  readonly core: Core
+  readonly fabric: Pick<Fabric, 'shards' | 'ask'>
+  readonly key: KeyPair
+}
+
+/** A shard's lines of a batch. */
+export interface ShardPart {
+  readonly operations: Uint8Array
+  /** their numbers in the batch */
+  readonly lines: readonly number[]
+  /** the last that adds; 0: none does */
+  readonly lastAdd: number
+}
+
+/** What a shard has made of its part. */
+export interface Made {
+  readonly known: KnownManifest
+  readonly changes: number
+}
+
+const DEADLINE_MILLISECONDS = 120_000
+const MOST_REPLY_BYTES = 4096
+const LF = 0x0a
+const ADD = 1
+
+/** Each shard's own lines, unchanged; without any, a renewal. `of`: any shard's manifest. Throws a Refusal. */
+export async function cut(core: Core, { manifest }: KnownManifest, batch: Batch, shards: number): Promise<ShardPart[]> {
+  const { operations: text } = batch
+  const read = await readOperations(core, manifest, batch)
+  if ('headroom' in read)
+    refuse(1, 'expected changes of records, got a new generation, which sharded databases do not have; build a new one')
+  const owners = core.shardsOf(read.fingerprints, manifest.directorySeed, shards)
+  const pace = new Pace()
+  const each = async (visit: (owner: number, line: number, start: number, end: number) => void) => {
+    for (let line = 0, start = 0; line < owners.length; line++) {
+      const end = text.indexOf(LF, start) + 1
+      visit(owners[line]!, line + 1, start, end)
+      start = end
+      if (pace.isOver) await pace.yield()
+    }
+  }
+  const found = Array.from({ length: shards }, () => ({ bytes: 0, lines: [] as number[], lastAdd: 0 }))
+  await each((owner, line, start, end) => {
+    const part = found[owner]!
+    part.bytes += end - start
+    part.lines.push(line)
+    if (read.kinds[line - 1] === ADD) part.lastAdd = line
+  })
+  const operations = found.map(({ bytes }) => new Uint8Array(bytes))
+  const filled = new Float64Array(shards)
+  await each((owner, _line, start, end) => {
+    operations[owner]!.set(text.subarray(start, end), filled[owner])
+    filled[owner]! += end - start
+  })
+  return found.map(({ lines, lastAdd }, i) => {
+    return lines.length === 0
+      ? { operations: RENEWAL, lines: [1], lastAdd }
+      : { operations: operations[i]!, lines, lastAdd }
+  })
+}
+
+/** The batch that a shard gets: the same from every process. */
+export function partOn({ blake3 }: Core, { bytes, manifest }: KnownManifest, batch: Batch, { operations }: ShardPart) {
+  const { databaseId, generation } = manifest
+  return encodeBatch({ ...batch, databaseId, generation, previousManifest: blake3(bytes), operations })
+}
+
+/** What a shard's writer replies to a part. An expiry is the coordinator's to check. Throws a Refusal. */
+export async function sendPart(
+  { core, fabric, key }: Shards,
+  shard: number,
+  body: Uint8Array,
+  use: BatchUse,
+): Promise<unknown> {
+  const { databaseId, previousManifest } = decodeBatch(body)
+  const batchHash = core.blake3(body)
+  const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }, use), key.secretKey)
+  const header = encodeBatchSignature({ publicKey: key.publicKey, previousManifest, batchHash, signature })
+  const reply = await fabric.ask(shard, {
+    ...{ path: `/v1/${use === 'check' ? 'checks' : 'epochs'}?late=1`, method: 'POST', body },
+    ...{ headers: { [BATCH_SIGNATURE_HEADER]: header }, most: MOST_REPLY_BYTES },
+    ...{ deadline: DEADLINE_MILLISECONDS, only: 'writer', passesOn: () => true },
+  })
+  return JSON.parse(Buffer.from(reply).toString())
+}
+
+/** Has a shard make the next epoch of a part. Throws unless that follows the manifest that the part names. */
+export async function publishPart(shards: Shards, shard: number, body: Uint8Array): Promise<Made> {
+  const { generation, epoch, previousManifest } = decodeBatch(body)
+  const { manifest, changes } = parseEpochStatus(await sendPart(shards, shard, body, 'batch'))
+  const known = await manifestAt(shards, shard, `?generation=${generation}&epoch=${epoch}`)
+  const isMade = toHex(shards.core.blake3(known.bytes)) === manifest && known.manifest.epoch === epoch
+  if (isMade && equalBytes(known.manifest.previousManifest, previousManifest)) return { known, changes }
+  throw new Error(`expected epoch ${epoch} on the manifest before, got another; build the shard anew`)
+}
+
+/**
+ * Sends shards the batches that they lack, in order, up to the head: shards that were built anew, or whose stores were put back. The head's
+ * manifest says whether they were the right ones. Throws a Refusal or WireError.
+ */
+export async function catchUp(shards: Shards, bodies: readonly Uint8Array[], head: number): Promise<void> {
+  const { core, fabric } = shards
+  const batches = bodies.map(decodeBatch).filter(({ epoch }) => epoch <= head)
+  for (const batch of batches.sort((a, b) => a.epoch - b.epoch)) {
+    const newest = await Promise.all(Array.from({ length: fabric.shards }, (_, shard) => manifestAt(shards, shard)))
+    const parts = await cut(core, newest[0]!, batch, fabric.shards)
+    const lacks = (shard: number) => newest[shard]!.manifest.epoch === batch.epoch - 1
+    await Promise.all(
+      parts.map((part, i) => (lacks(i) ? publishPart(shards, i, partOn(core, newest[i]!, batch, part)) : undefined)),
+    )
+  }
+}
+
+async function manifestAt({ fabric }: Shards, shard: number, query = ''): Promise<KnownManifest> {
+  const call = { path: `/v1/manifest${query}`, most: LONGEST_MANIFEST_BYTES, deadline: DEADLINE_MILLISECONDS }
+  const bytes = await fabric.ask(shard, { ...call, only: 'writer', passesOn: () => true })
+  return { bytes, manifest: decodeManifest(bytes) }
+}

@@ -1,0 +1,231 @@
+// Batches of a sharded database. All its shards count one epoch:
+//
+//   1. A batch is cut by keys. Each shard checks its part. If one refuses, the batch is refused, and nothing has changed.
+//   2. The batch is stored as the intent. From then on it makes the next epoch, and no other does.
+//   3. Each shard gets its part until it has it. A shard that refuses is named, and asked again.
+//   4. Once all shards have the epoch, one transaction moves the head, and clients may know.
+//
+// After a start the intent is finished. Two processes that both take themselves for the writer send the same parts.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Batch, decodeBatch, type EpochStatus, toHex } from '@keyhush/protocol'
+import type { KnownManifest } from '../base/known-manifest.js'
+import { Refusal } from '../base/refusal.js'
+import { checkExpiry, isNext, madeBefore, readBatch, type SignedFor } from '../database/batches.js'
+import type { BatchRecord, EpochStore } from '../database/epoch-store.js'
+import type { AnyEpoch } from '../database/epochs.js'
+import { refuse } from '../database/operations.js'
+import type { CheckedBatch } from '../database/publishing.js'
+import type { Queue } from '../database/queue.js'
+import { hashed } from '../dataset/hashing.js'
+import { StorageError } from '../storage/storage.js'
+import { cut, type Made, partOn, publishPart, type ShardPart, type Shards, sendPart } from './parts.js'
+
+/** An epoch, with its shards' manifests. */
+export interface EpochOfShards extends Omit<AnyEpoch, 'core'> {
+  readonly shards: readonly KnownManifest[]
+}
+
+/** What publishing needs of a sharded database. */
+export interface PublishedShards<E extends EpochOfShards> extends Shards {
+  readonly store: Pick<EpochStore, 'intend' | 'intent'>
+  readonly queue: Queue
+  /** the head */
+  readonly newest: E
+  /** seconds since 1970 */
+  readonly now: () => number
+  status(epoch: number): EpochStatus | undefined
+  successor(shards: readonly KnownManifest[]): E
+  /** Stores and shows the next epoch. Calls `onStored` in between. */
+  advance(next: E, batch: BatchRecord, onStored: (status: EpochStatus) => void): Promise<unknown>
+  /** Memory and disk have parted. */
+  onFailure(error: Error): void
+}
+
+/** A batch that is stored as the intent. */
+interface Begun {
+  readonly hash: string
+  readonly status: Promise<EpochStatus>
+}
+
+const PAUSE_MILLISECONDS = 1000
+
+export class ShardedPublishing<E extends EpochOfShards> {
+  /** called when a shard does not take its part */
+  onProblem: (problem: string) => void = () => {}
+  readonly #database: PublishedShards<E>
+  readonly #pause: () => Promise<unknown>
+  readonly #stopping = new AbortController()
+  #begun: Begun | undefined
+  /** by shard */
+  readonly #problems = new Map<number, string>()
+
+  /** `pause`: between two attempts; default: a second */
+  constructor(database: PublishedShards<E>, pause?: () => Promise<unknown>) {
+    const { signal } = this.#stopping
+    this.#database = database
+    this.#pause = pause ?? (() => sleep(PAUSE_MILLISECONDS, undefined, { signal }).catch(() => {}))
+  }
+
+  /** Which shard takes no batches, for the operator; undefined: none. */
+  get problem(): string | undefined {
+    return this.#problems.values().next().value
+  }
+
+  /** Goes on with what an earlier process has begun. */
+  async resume(): Promise<void> {
+    const { store, queue } = this.#database
+    await queue(async () => {
+      const intent = await store.intent()
+      if (intent?.epoch === this.#database.newest.manifest.epoch + 1) await this.#begin(intent.bytes)
+    })
+  }
+
+  /** Nothing is sent or stored afterwards. */
+  stop(): void {
+    this.#stopping.abort()
+  }
+
+  /** Makes an epoch of a batch, unless it was made before, as `Publishing` does. Throws a Refusal. */
+  async publish(body: Uint8Array, signed: SignedFor | undefined, isLate: boolean): Promise<EpochStatus> {
+    const { status } = await this.#database.queue(async () => {
+      const { store, newest, now } = this.#database
+      const { hash, batch, made } = await this.#read(body, signed)
+      if (made !== undefined) return { status: Promise.resolve(made) }
+      if (this.#begun !== undefined) return this.#begun
+      if (!isLate) checkExpiry(batch, now())
+      await this.#checkParts(batch)
+      const intent = await store.intend(newest.manifest.epoch + 1, body).catch(this.#fail)
+      const begun = await this.#begin(intent)
+      return begun.hash === hash ? begun : refuseOther(batch)
+    })
+    return await status
+  }
+
+  /** Says what a batch would make, or why it is refused. Nothing changes. */
+  async check(body: Uint8Array, signed: SignedFor | undefined, isLate: boolean): Promise<CheckedBatch> {
+    return await this.#database.queue(async () => {
+      const { newest, now } = this.#database
+      const { batch, made } = await this.#read(body, signed)
+      const { generation, epoch } = batch
+      if (made === undefined && this.#begun === undefined) {
+        if (!isLate) checkExpiry(batch, now())
+        await this.#checkParts(batch)
+      }
+      return { generation, epoch, partitions: newest.manifest.partitions }
+    })
+  }
+
+  /** `made`: by this batch, before. Throws a Refusal if another batch has made that epoch, or has begun to. */
+  async #read(body: Uint8Array, signed: SignedFor | undefined) {
+    const bytes = await hashed(this.#database.core, body)
+    const [batch, hash] = [readBatch(body, bytes, signed), toHex(bytes)]
+    const isNew = isNext(batch, this.#database.newest)
+    const made = isNew ? undefined : madeBefore(batch, hash, this.#database.status(batch.epoch))
+    if (isNew && this.#begun !== undefined && this.#begun.hash !== hash) refuseOther(batch)
+    return { hash, batch, made }
+  }
+
+  /** Throws a Refusal unless every shard would take its part. */
+  async #checkParts(batch: Batch): Promise<void> {
+    const { core, fabric, newest } = this.#database
+    const refused: { readonly line: number; readonly reason: string }[] = []
+    let isAway = false
+    const check = async (part: ShardPart, shard: number) => {
+      const known = newest.shards[shard]!
+      try {
+        const checked = await sendPart(this.#database, shard, partOn(core, known, batch, part), 'check')
+        if ((checked as CheckedBatch).partitions > known.manifest.partitions) {
+          const reason = 'the shard of this key is full; leave the line out, or make a new shape with `keyhush plan`'
+          refused.push({ line: part.lastAdd, reason })
+        }
+        this.#problems.delete(shard)
+      } catch (error) {
+        const { code, message, reply } = error as Refusal
+        if (code === 'batch_refused') {
+          const line = part.lines[(reply.line ?? 0) - 1] ?? Number.POSITIVE_INFINITY
+          refused.push({ line, reason: message.replace(/^line \d+: /, '') })
+        } else {
+          isAway = true
+          this.#note(shard, batch, error as Error)
+        }
+      }
+    }
+    await Promise.all((await cut(core, newest.shards[0]!, batch, fabric.shards)).map(check))
+    const [first] = refused.sort((a, b) => a.line - b.line)
+    if (first !== undefined && first.line < Number.POSITIVE_INFINITY) refuse(first.line, first.reason)
+    if (first !== undefined) throw new Refusal('batch_refused', first.reason)
+    if (isAway) throw new Refusal('not_ready', 'a part of this database takes no batches now; run it again')
+  }
+
+  /** The intent is on disk. */
+  async #begin(body: Uint8Array): Promise<Begun> {
+    const hash = toHex(await hashed(this.#database.core, body))
+    const status = this.#finish(decodeBatch(body), hash)
+    status.catch(() => {}) // nobody may be waiting
+    this.#begun = { hash, status }
+    return this.#begun
+  }
+
+  async #finish(batch: Batch, hash: string): Promise<EpochStatus> {
+    const { core, fabric, newest, queue } = this.#database
+    const parts = await cut(core, newest.shards[0]!, batch, fabric.shards)
+    const deliver = async (part: ShardPart, shard: number): Promise<Made> => {
+      const body = partOn(core, newest.shards[shard]!, batch, part)
+      return await this.#untilDone(
+        async () => {
+          const made = await publishPart(this.#database, shard, body)
+          this.#problems.delete(shard)
+          return made
+        },
+        error => this.#note(shard, batch, error),
+      )
+    }
+    const made = await Promise.all(parts.map(deliver))
+    const changes = made.reduce((sum, each) => sum + each.changes, 0)
+    return await new Promise<EpochStatus>((resolve, reject) => {
+      const moved = queue(async () => {
+        const next = this.#database.successor(made.map(({ known }) => known))
+        const record = { batch: hash, changes }
+        await this.#untilDone(
+          () => this.#database.advance(next, record, resolve),
+          error => {
+            if (!(error instanceof StorageError)) throw error
+          },
+        )
+        this.#begun = undefined
+      })
+      moved.catch(this.#fail).catch(reject)
+    })
+  }
+
+  /** Tries `work` again after each failure that `note` does not throw, until this is stopped. */
+  async #untilDone<T>(work: () => Promise<T>, note: (error: Error) => void): Promise<T> {
+    for (;;) {
+      if (this.#stopping.signal.aborted) throw new Refusal('not_ready', 'this server stops; run it again')
+      try {
+        return await work()
+      } catch (error) {
+        note(error as Error)
+        await this.#pause()
+      }
+    }
+  }
+
+  /** Memory and disk have parted, unless the error only says that nothing was written. */
+  readonly #fail = (error: unknown): never => {
+    if (!(error instanceof StorageError) && !this.#stopping.signal.aborted) this.#database.onFailure(error as Error)
+    throw error
+  }
+
+  #note(shard: number, { epoch }: Batch, { message }: Error): void {
+    const remedy = 'it is asked again; if this lasts, build it anew and restart with --catch-up'
+    const problem = `shard ${shard}: expected it to take its part of epoch ${epoch}, got: ${message}; ${remedy}`
+    if (this.#problems.get(shard) !== problem) this.onProblem(problem)
+    this.#problems.set(shard, problem)
+  }
+}
+
+function refuseOther({ epoch }: Batch): never {
+  throw new Refusal('batch_conflict', `expected the batch that has begun to make epoch ${epoch} here, got another`)
+}
