@@ -80,7 +80,7 @@ test('a failed replica is not asked again while another is sound, and is once it
 
 test.each<[string, (response: ServerResponse) => unknown, RegExp]>([
   ['another status', response => response.writeHead(502).end('bad gateway'), /expected JSON/],
-  ['a longer reply', response => response.end('answers'), /expected a reply of at most 6 bytes, got more/],
+  ['a longer reply', response => response.end('answers'), /expected a reply of its length, got a longer one/],
   ['a reply that is not to this call', response => response.end('other'), /not right/],
   ['a part of a reply', response => response.write('ans', () => response.socket!.destroy()), /./],
   ['no reply', response => response.socket!.destroy(), /./],
@@ -142,6 +142,21 @@ test('of a replica that hangs, another answers, and the next call does not wait 
   expect([replica!.late, replica!.failed]).toEqual([1, 0])
   expect(replica!.problem).toMatch(/expected a reply in time, got none/)
   expect(held).toBeGreaterThanOrEqual(1)
+})
+
+test('sound replicas of each shard take turns', async () => {
+  const asked: string[] = []
+  const named = (name: string) =>
+    site((request, response) => {
+      asked.push(`${name}${request.url!.slice(0, 2)}`)
+      response.end('answer')
+    })
+  const fabric = fabricOf(await named('first'), await named('second'))
+  for (let round = 0; round < 4; round++) await Promise.all([0, 1, 2, 3].map(shard => fabric.ask(shard, call)))
+  for (const shard of [0, 1, 2, 3]) {
+    for (const name of ['first', 'second'])
+      expect(asked.filter(each => each === `${name}/${shard}`).length, `${name} of ${shard}`).toBe(2)
+  }
 })
 
 test('a call for the replica that writes goes to no other, and once', async () => {

@@ -114,9 +114,14 @@ export const KEYED = 'key,value\none,first\ntwo,second\nthree,third\n'
 export const keyed = async (choices: Choices = {}, options: UpdatableOptions = {}) =>
   opened(await storageOf('a.csv', KEYED, { maxValueBytes: 20, ...choices }), options)
 
+/** An updatable database, or a sharded one. */
+interface Changing {
+  readonly newest: { readonly manifest: Manifest; readonly manifestBytes: Uint8Array; readonly manifestHash: string }
+}
+
 /** The next batch, unless something else is said. */
 export function batchOn(
-  updatable: { readonly newest: Pick<UpdatableDatabase['newest'], 'manifest' | 'manifestHash'> },
+  updatable: Changing,
   operations: readonly object[] | string,
   other: Partial<Batch> = {},
 ): Uint8Array<ArrayBuffer> {
@@ -152,7 +157,7 @@ export function recordAt(updatable: UpdatableDatabase, manifest: Manifest, index
 }
 
 /** The publisher's signature of an epoch, if not another the newest, as it is sent. */
-export function signatureOf({ newest }: UpdatableDatabase, { publicKey, secretKey } = PUBLISHER, of = newest) {
+export function signatureOf({ newest }: Changing, { publicKey, secretKey } = PUBLISHER, of = newest) {
   const { generation, epoch } = of.manifest
   const signature = toHex(ed25519.sign(signedBytes(of.manifestBytes), secretKey))
   return { publicKey: toHex(publicKey), generation, epoch, signature }

@@ -6,7 +6,7 @@
 //                                   that download for minutes: half an hour
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
-//                    [--only PART]  compute, lookups, instant, one-server, living, nights (publish --list), watch (watched keys, an auditor, witnesses), filter, visits, phones (Hermes, a slow processor on a slow
+//                    [--only PART]  compute, lookups, instant, one-server, living, nights (publish --list), shards (a coordinator), watch (watched keys, an auditor, witnesses), filter, visits, phones (Hermes, a slow processor on a slow
 //                                   line, and memory), papers; or several with commas
 //                    [--adds n]     operations of the largest batch that is published, to five keys for four of them
 //                    [--write]      each table below its heading in docs/benchmarks.md; without --only, of all parts but phones
@@ -25,6 +25,7 @@ import { oneServer } from './one-server.js'
 import { type Options, type Part, readOptions } from './options.js'
 import { phones } from './phones.js'
 import { passed, type Section, tablesOf, writeTables } from './report.js'
+import { shards } from './shards.js'
 import { visits } from './visits.js'
 import { watch } from './watch.js'
 
@@ -35,6 +36,7 @@ const MEASURES: Record<Part, (options: Options) => Promise<Section[]>> = {
   'one-server': oneServer,
   living,
   nights,
+  shards,
   watch,
   filter,
   visits,

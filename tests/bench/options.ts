@@ -11,6 +11,7 @@ export const PARTS = [
   'one-server',
   'living',
   'nights',
+  'shards',
   'watch',
   'filter',
   'visits',

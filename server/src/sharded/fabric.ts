@@ -3,6 +3,7 @@
 import http from 'node:http'
 import https from 'node:https'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { urlToHttpOptions } from 'node:url'
 import { equalBytes, LONGEST_MANIFEST_BYTES, parseErrorReply } from '@keyhush/protocol'
 import { OperatorError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
@@ -37,6 +38,23 @@ export interface Replica {
   failed: number
 }
 
+/** A replica, and how it is reached. */
+interface Target extends Replica {
+  readonly client: typeof http | typeof https
+  readonly agent: http.Agent
+  readonly options: http.RequestOptions
+  /** of paths */
+  readonly prefix: string
+}
+
+interface ShardState {
+  readonly replicas: readonly Target[]
+  /** milliseconds of recent replies */
+  readonly took: number[]
+  /** calls so far: replicas take turns */
+  turn: number
+}
+
 const TRIES = 3
 const [SHORTEST_DEADLINE, LONGEST_DEADLINE] = [1000, 10_000]
 /** A deadline is so many times the slowest of so many recent replies. */
@@ -45,6 +63,12 @@ const PAUSE_MILLISECONDS = 250
 const PROBE_MILLISECONDS = 1000
 const MOST_ERROR_BYTES = 16 * 1024
 
+class LateError extends Error {
+  constructor() {
+    super('expected a reply in time, got none')
+  }
+}
+
 export class Fabric {
   readonly shards: number
   readonly replicas: readonly Replica[]
@@ -52,10 +76,8 @@ export class Fabric {
   head: readonly KnownManifest[] | undefined
   /** Called when a replica fails, and when it is sound again. */
   onChange: (replica: Replica) => void = () => {}
-  readonly #agents = { http: new http.Agent({ keepAlive: true }), https: new https.Agent({ keepAlive: true }) }
-  /** milliseconds of the recent replies of each shard */
-  readonly #took: readonly number[][]
-  #turn = 0
+  readonly #agents = [new http.Agent({ keepAlive: true }), new https.Agent({ keepAlive: true })] as const
+  readonly #states: readonly ShardState[]
   #probing: NodeJS.Timeout | undefined
   #isClosed = false
 
@@ -67,13 +89,19 @@ export class Fabric {
       throw new OperatorError(`--shards: expected URLs such as http://a-{shard}.shards:8080, got ${got}; give them`)
     }
     this.shards = shards
-    const urlOf = (template: string, shard: number) => template.replaceAll('{shard}', `${shard}`).replace(/\/+$/, '')
-    this.#took = Array.from({ length: shards }, () => [])
-    this.replicas = this.#took.flatMap((_, shard) =>
-      templates.map((each, number) => {
-        return { shard, number, url: urlOf(each, shard), problem: undefined, late: 0, failed: 0 }
-      }),
-    )
+    const replicaOf = (shard: number) => (template: string, number: number) => {
+      const url = template.replaceAll('{shard}', `${shard}`).replace(/\/+$/, '')
+      const target = new URL(url)
+      const [client, agent] = target.protocol === 'http:' ? [http, this.#agents[0]] : [https, this.#agents[1]]
+      const reached = { client, agent, options: urlToHttpOptions(target), prefix: target.pathname.replace(/\/$/, '') }
+      return { shard, number, url, problem: undefined, late: 0, failed: 0, ...reached }
+    }
+    this.#states = Array.from({ length: shards }, (_, i) => ({
+      replicas: templates.map(replicaOf(i)),
+      took: [],
+      turn: 0,
+    }))
+    this.replicas = this.#states.flatMap(({ replicas }) => replicas)
   }
 
   /** What fails at the moment, for the operator; undefined: nothing. */
@@ -83,15 +111,16 @@ export class Fabric {
 
   /** What a shard replies. Throws a refusal that is passed on, and a `not_ready` Refusal once three replicas in a row have failed. */
   async ask(shard: number, call: Call): Promise<Uint8Array> {
-    const all = this.replicas.filter(replica => replica.shard === shard)
-    const turn = this.#turn++
+    const state = this.#states[shard]!
+    const all = state.replicas
+    const turn = state.turn++
     const turned = all.map((_, i) => all[(turn + i) % all.length]!)
     const inOrder = [...turned.filter(isSound), ...turned.filter(replica => !isSound(replica))]
     const tries = call.only === 'writer' ? 1 : TRIES
     for (let i = 0, isFull = false; i < tries && !this.#isClosed; i++) {
       if (isFull || i >= all.length) await sleep(PAUSE_MILLISECONDS)
       const replica = call.only === 'writer' ? all[0]! : inOrder[i % all.length]!
-      const [begun, deadline] = [performance.now(), call.deadline ?? this.#deadline(shard)]
+      const [begun, deadline] = [performance.now(), call.deadline ?? deadlineOf(state)]
       try {
         const reply = await this.#send(replica, call, deadline)
         call.isRight?.(reply)
@@ -102,7 +131,7 @@ export class Fabric {
         if (!isFull && !this.#isClosed) this.#failed(replica, error as Error)
       } finally {
         // Late ones count, too: if all have become slower, deadlines follow.
-        if (call.deadline === undefined) this.#note(shard, performance.now() - begun)
+        if (call.deadline === undefined) note(state, performance.now() - begun)
       }
     }
     throw new Refusal('not_ready', 'a part of this database does not answer now; try again')
@@ -111,26 +140,14 @@ export class Fabric {
   close(): void {
     this.#isClosed = true
     clearTimeout(this.#probing)
-    for (const agent of Object.values(this.#agents)) agent.destroy()
-  }
-
-  #deadline(shard: number): number {
-    const slowest = Math.max(0, ...this.#took[shard]!) || LONGEST_DEADLINE
-    return Math.min(LONGEST_DEADLINE, Math.max(SHORTEST_DEADLINE, Math.ceil(PATIENCE * slowest)))
-  }
-
-  #note(shard: number, milliseconds: number): void {
-    const took = this.#took[shard]!
-    took.push(milliseconds)
-    if (took.length > RECENT) took.shift()
+    for (const agent of this.#agents) agent.destroy()
   }
 
   #failed(replica: Replica, error: Error): void {
-    const isLate = error.name === 'TimeoutError'
+    const isLate = error instanceof LateError
     replica[isLate ? 'late' : 'failed']++
     const wasSound = isSound(replica)
-    const why = isLate ? 'expected a reply in time, got none' : error.message
-    replica.problem = `shard ${replica.shard} at ${replica.url}: ${why}`
+    replica.problem = `shard ${replica.shard} at ${replica.url}: ${error.message}`
     if (wasSound) this.onChange(replica)
     this.#probeLater()
   }
@@ -138,13 +155,14 @@ export class Fabric {
   #probeLater(): void {
     if (this.#isClosed || this.replicas.every(isSound)) return
     this.#probing ??= setTimeout(async () => {
-      await Promise.all(this.replicas.filter(replica => !isSound(replica)).map(replica => this.#probe(replica)))
+      const all = this.#states.flatMap(({ replicas }) => replicas)
+      await Promise.all(all.filter(replica => !isSound(replica)).map(replica => this.#probe(replica)))
       this.#probing = undefined
       this.#probeLater()
     }, PROBE_MILLISECONDS).unref()
   }
 
-  async #probe(replica: Replica): Promise<void> {
+  async #probe(replica: Target): Promise<void> {
     const head = this.head?.[replica.shard]
     const at = head === undefined ? '' : `?generation=${head.manifest.generation}&epoch=${head.manifest.epoch}`
     const call = { path: `/v1/manifest${at}`, most: LONGEST_MANIFEST_BYTES }
@@ -154,40 +172,63 @@ export class Fabric {
     this.onChange(replica)
   }
 
-  #send({ url }: Replica, { path, method = 'GET', body, headers, most }: Call, deadline: number): Promise<Uint8Array> {
-    const [client, agent] = /^https:/.test(url) ? [https, this.#agents.https] : [http, this.#agents.http]
-    const signal = AbortSignal.timeout(deadline)
+  #send(replica: Target, call: Call, deadline: number): Promise<Uint8Array> {
+    const { method = 'GET', body, headers, most } = call
+    const { client, agent, options, prefix } = replica
     const length = body && { 'content-type': 'application/octet-stream', 'content-length': body.length }
-    const options = { method, agent, signal, headers: { ...length, ...headers } }
-    const attempt = (): Promise<Uint8Array> =>
-      new Promise((resolve, reject) => {
-        const fail = (error: Error) => reject(signal.aborted ? signal.reason : error)
-        const request = client.request(url + path, options, response => {
-          readReply(response, most).then(resolve, fail)
+    return new Promise((resolve, reject) => {
+      const all = { ...length, ...headers }
+      const request = client.request({ ...options, path: prefix + call.path, method, agent, headers: all })
+      let [isBegun, isOver] = [false, false]
+      const fail = (error: NodeJS.ErrnoException) => {
+        if (isOver) return
+        isOver = true
+        clearTimeout(timer)
+        request.destroy()
+        // Between two requests the server has closed the connection.
+        const isStale = request.reusedSocket && error.code === 'ECONNRESET' && !isBegun
+        if (isStale) resolve(this.#send(replica, call, deadline))
+        else reject(error)
+      }
+      const timer = setTimeout(() => fail(new LateError()), deadline)
+      request.on('response', (response: http.IncomingMessage) => {
+        isBegun = true
+        const isGood = response.statusCode === 200
+        const chunks: Uint8Array[] = []
+        let room = isGood ? most : MOST_ERROR_BYTES
+        response.on('error', fail).on('data', (chunk: Uint8Array) => {
+          chunks.push(chunk)
+          room -= chunk.length
+          if (room < 0) fail(new Error('expected a reply of its length, got a longer one'))
         })
-        request.once('error', (error: NodeJS.ErrnoException) => {
-          // Between two requests the server has closed the connection.
-          if (request.reusedSocket && error.code === 'ECONNRESET' && !signal.aborted) resolve(attempt())
-          else fail(error)
+        response.on('end', () => {
+          clearTimeout(timer)
+          if (isGood) resolve(Buffer.concat(chunks))
+          else fail(refusalOf(response.statusCode, Buffer.concat(chunks)))
         })
-        request.end(body)
       })
-    return attempt()
+      request.on('error', fail).end(body)
+    })
   }
 }
 
-async function readReply(response: http.IncomingMessage, most: number): Promise<Uint8Array> {
-  const isGood = response.statusCode === 200
-  const [chunks, longest] = [[] as Uint8Array[], isGood ? most : MOST_ERROR_BYTES]
-  let length = 0
-  for await (const chunk of response) {
-    chunks.push(chunk)
-    length += chunk.length
-    if (length > longest) throw new Error(`expected a reply of at most ${longest} bytes, got more`)
+function refusalOf(status: number | undefined, bytes: Buffer): Error {
+  try {
+    const { code, message, ...details } = parseErrorReply(bytes.toString())
+    return new Refusal(code, message, status, details)
+  } catch (error) {
+    return error as Error
   }
-  if (isGood) return Buffer.concat(chunks)
-  const { code, message, ...details } = parseErrorReply(Buffer.concat(chunks).toString())
-  throw new Refusal(code, message, response.statusCode, details)
+}
+
+function deadlineOf({ took }: ShardState): number {
+  const slowest = Math.max(0, ...took) || LONGEST_DEADLINE
+  return Math.min(LONGEST_DEADLINE, Math.max(SHORTEST_DEADLINE, Math.ceil(PATIENCE * slowest)))
+}
+
+function note({ took }: ShardState, milliseconds: number): void {
+  took.push(milliseconds)
+  if (took.length > RECENT) took.shift()
 }
 
 const isSound = ({ problem }: Replica) => problem === undefined
