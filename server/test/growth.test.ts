@@ -16,6 +16,7 @@ function pays(change: Partial<Size>): boolean {
 test.each<[string, Partial<Size>, boolean]>([
   ['20 partitions where 16 would do', { partitions: 20, partitionRecords: 63, records: 1260 }, false],
   ['21 partitions where 16 would do', { partitions: 21, partitionRecords: 63, records: 1261 }, true],
+  ['the same in a sharded database', { partitions: 21, partitionRecords: 63, records: 1261, shards: 4 }, false],
   // M is at its most: nothing else would do for so many records.
   ['a hundred full partitions', { partitions: 100, partitionRecords: 65_536, records: 6_553_600 }, false],
   ['a hundred full partitions, with room', { partitions: 100, partitionRecords: 65_536, records: 1_000_000 }, false],

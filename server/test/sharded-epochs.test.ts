@@ -91,7 +91,10 @@ test('a batch that one shard refuses changes none, and the refusal names the low
     expect(published).toEqual(checked)
   }
   const [full] = await refusal(Array.from({ length: 9000 }, (_, i) => add(`more ${i}`)))
-  expect(full).toMatchObject({ code: 'batch_refused', message: expect.stringMatching(/full/) })
+  expect(full).toMatchObject({
+    code: 'batch_refused',
+    message: expect.stringMatching(/^line \d+: the shard of this key is full; leave/),
+  })
   const [generation] = await refusal([{ op: 'generation' }])
   expect(generation).toMatchObject({ code: 'batch_refused', line: 1 })
   expect([epochsOf(each), sharded.newest.manifest.epoch]).toEqual([all(1), 1])

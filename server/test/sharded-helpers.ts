@@ -127,7 +127,8 @@ export class ShardProxy {
     this.url = url
   }
 
-  static async start(target: string): Promise<ShardProxy> {
+  /** `target`: the server of all shards, or of each. */
+  static async start(target: string | ((shard: number) => string)): Promise<ShardProxy> {
     const server = createServer((request, response) => {
       proxy.#pass(target, request, response).catch(() => response.destroy())
     }).listen(0, '127.0.0.1')
@@ -140,7 +141,11 @@ export class ShardProxy {
     return proxy
   }
 
-  async #pass(target: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #pass(
+    target: string | ((shard: number) => string),
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
     const { method = '', url = '', headers } = request
     const shard = Number(/^\/s(\d+)/.exec(url)?.[1])
     const body = await buffer(request)
@@ -148,7 +153,8 @@ export class ShardProxy {
     await this.see(shard, url, body)
     const passed = Object.entries(headers).filter(([name]) => name.startsWith('keyhush') || name === 'content-type')
     const init = { method, headers: Object.fromEntries(passed) as Record<string, string> }
-    const reply = await fetch(target + url, method === 'POST' ? { ...init, body: new Uint8Array(body) } : init)
+    const server = typeof target === 'string' ? target : target(shard)
+    const reply = await fetch(server + url, method === 'POST' ? { ...init, body: new Uint8Array(body) } : init)
     const genuine = { status: reply.status, body: Buffer.from(await reply.arrayBuffer()) }
     const told = this.lie(shard, url, genuine, response)
     if (told !== undefined) response.writeHead(told.status).end(told.body)

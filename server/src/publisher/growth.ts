@@ -30,11 +30,13 @@ export type Size = Pick<
   | 'keyed'
   | 'directoryBytes'
   | 'directoryBlockLog'
+  | 'shards'
 >
 
-/** Why a new generation pays; undefined: it does not. */
+/** Why a new generation pays; undefined: it does not, or the database is sharded and takes none. */
 export function whyGenerationPays(core: Core, manifest: Size): string | undefined {
-  const { records, partitions, keyed, directoryBytes, directoryBlockLog } = manifest
+  const { records, partitions, keyed, directoryBytes, directoryBlockLog, shards } = manifest
+  if (shards !== undefined) return undefined
   const planned = plannedPartitions(core, manifest)
   if (planned !== undefined && partitions > MOST_PARTITIONS_OVER_PLAN * planned) {
     return `the database has ${partitions} partitions where ${planned} suffice, and each makes lookups dearer`

@@ -49,6 +49,7 @@ interface Begun {
 }
 
 const PAUSE_MILLISECONDS = 1000
+const FULL = 'the shard of this key is full; leave the line out, or make a new shape with `keyhush plan`'
 
 export class ShardedPublishing<E extends EpochOfShards> {
   /** called when a shard does not take its part */
@@ -135,16 +136,14 @@ export class ShardedPublishing<E extends EpochOfShards> {
       const known = newest.shards[shard]!
       try {
         const checked = await sendPart(this.#database, shard, partOn(core, known, batch, part), 'check')
-        if ((checked as CheckedBatch).partitions > known.manifest.partitions) {
-          const reason = 'the shard of this key is full; leave the line out, or make a new shape with `keyhush plan`'
-          refused.push({ line: part.lastAdd, reason })
-        }
+        if ((checked as CheckedBatch).partitions > known.manifest.partitions)
+          refused.push({ line: part.lastAdd, reason: FULL })
         this.#problems.delete(shard)
       } catch (error) {
         const { code, message, reply } = error as Refusal
         if (code === 'batch_refused') {
           const line = part.lines[(reply.line ?? 0) - 1] ?? Number.POSITIVE_INFINITY
-          refused.push({ line, reason: message.replace(/^line \d+: /, '') })
+          refused.push({ line, reason: message.includes('begin a new') ? FULL : message.replace(/^line \d+: /, '') })
         } else {
           isAway = true
           this.#note(shard, batch, error as Error)

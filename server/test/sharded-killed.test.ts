@@ -1,0 +1,146 @@
+// Two operators with shards and coordinators as processes, which are killed while a publisher publishes.
+
+import { join } from 'node:path'
+import { KeyhushError, open } from '@keyhush/client'
+import { toHex } from '@keyhush/protocol'
+import { blake3 } from '@noble/hashes/blake3.js'
+import { expect, onTestFinished, test } from 'vitest'
+import { PUBLISHER, PUBLISHER_KEY } from '../../tests/support/publishing.js'
+import { THOROUGH } from '../../tests/support/thorough.js'
+import { createKeyFile, PublishError, PublisherRecord, publish } from '../dist/index.js'
+import { freePort, temporaryDirectory } from './helpers.js'
+import { chance } from './publish-world.js'
+import { LIST, SHARDS, ShardProxy, shardFolders } from './sharded-helpers.js'
+import { command, serving } from './spawned.js'
+
+const SERVE = ['serve', '--host', '127.0.0.1', '--log-level', 'error', '--drain-seconds', '0']
+/** changes with each publish */
+const OFTEN = 'key 5'
+const PUBLISHES = THOROUGH ? 40 : 5
+
+/** A process that can be killed, and comes back at its port. */
+class Killable {
+  #running!: Awaited<ReturnType<typeof serving>>
+  #back: Promise<void> | undefined
+
+  private constructor(
+    readonly url: string,
+    readonly args: readonly string[],
+  ) {}
+
+  static async begin(...args: readonly string[]): Promise<Killable> {
+    const port = await freePort()
+    const process = new Killable(`http://127.0.0.1:${port}`, [command, ...SERVE, '--port', `${port}`, ...args])
+    await process.#start()
+    return process
+  }
+
+  async #start(): Promise<void> {
+    this.#running = await serving(process.execPath, this.args)
+  }
+
+  /** Resolves once it serves again. */
+  kill(): Promise<void> {
+    this.#back ??= (async () => {
+      this.#running.child.kill('SIGKILL')
+      await this.#running.finished
+      await this.#start()
+      this.#back = undefined
+    })()
+    return this.#back
+  }
+
+  async isBack(): Promise<void> {
+    await this.#back
+  }
+}
+
+/** Shards in two processes, and the coordinator. */
+async function operator(folders: readonly string[]) {
+  const dir = await temporaryDirectory()
+  const { publicKey } = await createKeyFile(join(dir, 'shards.key'))
+  const half = async (first: number) => {
+    const own = [first, first + 1]
+    const stores = own.map(shard => `s${shard}=${join(dir, `s${shard}`)}`)
+    const datasets = own.map(shard => `s${shard}=${folders[shard]}`)
+    return await Killable.begin('--store', ...stores, '--dataset', ...datasets, '--publisher-key', toHex(publicKey))
+  }
+  const halves = [await half(0), await half(SHARDS / 2)] as const
+  const proxy = await ShardProxy.start(shard => halves[shard < SHARDS / 2 ? 0 : 1].url)
+  const keys = ['--shard-key', join(dir, 'shards.key'), '--publisher-key', PUBLISHER_KEY]
+  const shards = ['--shards', `${SHARDS}`, `${proxy.url}/s{shard}`]
+  const coordinator = await Killable.begin(...shards, '--store', join(dir, 'heads'), ...keys)
+  return { url: coordinator.url, proxy, processes: [...halves, coordinator] }
+}
+
+test('shards and coordinators are killed at any request of a publish: nothing wrong is answered, and both operators end alike', async () => {
+  const folders = await shardFolders()
+  const operators = [await operator(folders), await operator(folders)]
+  const servers = operators.map(({ url }) => url) as [string, string]
+  const all = operators.flatMap(({ processes }) => processes)
+  const manifestOf = async (url: string) => Buffer.from(await (await fetch(`${url}/v1/manifest`)).arrayBuffer())
+  const record = new PublisherRecord()
+  const trustBase = toHex(blake3(await manifestOf(servers[0])))
+  const draw = chance(9)
+  const list = new Map(LIST)
+  let kills = 0
+  const trusted = { servers, publisherKey: PUBLISHER_KEY, mode: 'instant', push: false, development: true } as const
+  const valueAt = (n: number) => (n < 0 ? LIST.get(OFTEN) : `v${n}`.padEnd(5, '_'))
+  await publish({ servers, key: PUBLISHER, record, trustBase })
+  const reader = await open(trusted)
+  onTestFinished(() => reader.close())
+  const seen: (string | undefined)[] = []
+  const failed: unknown[] = []
+  let isOver = false
+  const reading = (async () => {
+    while (!isOver) {
+      await reader.getText(OFTEN).then(
+        value => seen.push(value),
+        (error: unknown) => failed.push(error),
+      )
+    }
+  })()
+  for (let n = 0; n < PUBLISHES; n++) {
+    const keys = [OFTEN, ...Array.from({ length: 6 }, () => `key ${draw(LIST.size)}`)]
+    const value = valueAt(n)!
+    const operations = Buffer.from(
+      [...new Set(keys)].map(key => `${JSON.stringify({ op: 'edit', key, value })}\n`).join(''),
+    )
+    let left = 1 + draw(30)
+    const target = all[draw(all.length)]!
+    for (const { proxy } of operators) {
+      proxy.see = (_shard, path) => {
+        if (/manifest|checks|epochs/.test(path) && --left === 0) {
+          kills += 1
+          void target.kill()
+        }
+      }
+    }
+    for (;;) {
+      try {
+        const published = await publish({ servers, key: PUBLISHER, record, trustBase, operations })
+        expect([n, published.epoch]).toEqual([n, n + 2])
+        break
+      } catch (error) {
+        if (!(error instanceof PublishError) || error.exit !== 3) throw error
+        await Promise.all(all.map(process => process.isBack()))
+      }
+    }
+    await Promise.all(all.map(process => process.isBack()))
+    for (const key of keys) list.set(key, value)
+    const map = await open(trusted)
+    await map.sync()
+    const values = await map.getManyText([...keys, 'absent'])
+    expect([n, values]).toEqual([n, [...keys.map(key => list.get(key)), undefined]])
+    await map.close()
+  }
+  isOver = true
+  await reading
+  const inOrder = Array.from({ length: PUBLISHES + 1 }, (_, i) => valueAt(i - 1))
+  const places = seen.map(value => inOrder.indexOf(value))
+  expect(places).toEqual(places.filter(place => place >= 0).sort((a, b) => a - b))
+  expect(new Set(places).size).toBeGreaterThan(2)
+  expect(failed.filter(error => !(error instanceof KeyhushError && error.retryable))).toEqual([])
+  expect(await manifestOf(servers[0])).toEqual(await manifestOf(servers[1]))
+  expect(kills).toBeGreaterThan(PUBLISHES / 2)
+})
