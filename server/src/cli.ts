@@ -214,6 +214,7 @@ const devCommand = program
     `number of servers, 1 to ${MAX_SERVERS} (default: 2); 1: for the experimental lookups with one server`,
     ranged(1, MAX_SERVERS),
   )
+  .option('--shards <n>', 'make it a sharded database, each server a coordinator (docs/operations/sharded.md)', shards)
   .option('--ports <a,b>', 'ports to listen on, one a server (default: any free ones)', ports)
   .option(
     '--host <address>',

@@ -11,7 +11,7 @@ const MOST_FLAGS: Readonly<Record<string, number>> = {
   build: 21,
   split: 4,
   serve: 18,
-  dev: 12,
+  dev: 13,
   plan: 20,
   export: 4,
   audit: 10,

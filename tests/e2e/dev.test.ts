@@ -9,7 +9,7 @@ import type { Readable } from 'node:stream'
 import { type KeyhushError, open } from '@keyhush/client'
 import { decodeManifest } from '@keyhush/protocol'
 import { MISBEHAVIOURS } from '@keyhush/server/testing'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { reachedAt } from '../../server/dist/commands/dev.js'
 import { runKeyhush } from '../../server/test/command.js'
 import { command } from '../../server/test/spawned.js'
@@ -168,6 +168,26 @@ test.each(counts.slice(0, THOROUGH ? 2 : 1))(
     expect(await readdir(join(folder.path, 'temporary'))).toEqual([])
   },
 )
+
+test('--shards makes a sharded database, which takes batches; a list that leaves a shard empty is refused', async () => {
+  const [small, animals] = [data, join(folder.path, 'many.csv')]
+  await expect(dev({}, '--shards', '256')).rejects.toThrow(/it has ended/)
+  data = animals
+  onTestFinished(() => {
+    data = small
+  })
+  const rows = Array.from({ length: 100 }, (_, i) => `animal ${i},place ${100 + i}\n`)
+  await writeFile(animals, `key,value\n${rows.join('')}`)
+  const started = await dev({}, '--shards', '4')
+  const { servers, publisherKey } = started
+  const map = await open({ servers, publisherKey, mode: 'instant' })
+  expect([text(await map.get('animal 7')), await map.get('auk')]).toEqual(['place 107', undefined])
+  await publish(started, { op: 'add', key: 'auk', value: 'cliff 999' })
+  await map.sync()
+  expect([text(await map.get('auk')), map.epoch]).toEqual(['cliff 999', 2])
+  await map.close()
+  expect(await started.stop('SIGINT')).toBe(0)
+})
 
 test('a folder keeps key and changes, and is not mixed with other data', async () => {
   const kept = ['--folder', join(folder.path, 'kept')]

@@ -3,15 +3,20 @@
 
 import { fork, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { isIPv6 } from 'node:net'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
 import { decodeManifest, type Manifest, toHex } from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import closeWithGrace from 'close-with-grace'
 import { OperatorError } from '../base/errors.js'
 import { buildDataset, hasKeys } from '../dataset/build.js'
+import { formatOf, type KeyedFormat } from '../dataset/ingest/index.js'
+import { encodeShape, planShape } from '../dataset/shape-file.js'
+import { splitSource } from '../dataset/split.js'
 import { createKeyFile, readKeyFile } from '../publisher/files.js'
 import { publish } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
@@ -31,6 +36,7 @@ export type DevArguments = Pick<
 > & {
   readonly folder?: string
   readonly servers?: number
+  readonly shards?: number
   readonly ports?: readonly number[]
   readonly host: string
   readonly allowOrigin?: string[]
@@ -49,7 +55,7 @@ export type DevText = (servers: readonly string[], publisherKey: string, changin
 
 /** `withheld`: the servers withhold downloads, and this is printed. */
 export async function dev(data: string, options: DevArguments, withheld?: DevText): Promise<void> {
-  const { folder: kept, servers: count, host, allowOrigin, misbehave, logLevel, ...others } = options
+  const { folder: kept, servers: count, shards, host, allowOrigin, misbehave, logLevel, ...others } = options
   const { ports = Array.from({ length: count ?? 2 }, () => 0), ...choices } = others
   if (count === undefined && ports.length === 1) {
     const expected = 'expected a port for each server, such as 8801,8802'
@@ -61,6 +67,10 @@ export async function dev(data: string, options: DevArguments, withheld?: DevTex
   const missing = Object.keys(misbehave).find(name => !NAMES.slice(0, ports.length).includes(name as 'a'))
   if (missing !== undefined)
     throw new OperatorError(`--misbehave: expected one of ${ports.length} servers, got ${missing}; name another`)
+  if (shards !== undefined && (kept !== undefined || count === 1 || !hasKeys({ ...choices, data })))
+    throw new OperatorError(
+      '--shards: expected a list with keys, two servers and no --folder, got others; leave it out',
+    )
   const isOpen = !/^(127\.|::1$)/.test(host)
   const origins = allowOrigin ?? [isOpen ? '*' : 'localhost']
   const running: { close(): Promise<unknown> }[] = []
@@ -79,7 +89,7 @@ export async function dev(data: string, options: DevArguments, withheld?: DevTex
   const record = await PublisherRecord.open(`${keyFile}.record`)
   const built = join(temporary, 'built', basename(data)) // messages name it
   const alone = ports.length === 1 && { oneServer: true, expires: Math.floor(Date.now() / 1000) + DAYS * 24 * 60 * 60 }
-  const filter = !withheld && hasKeys({ ...choices, data })
+  const filter = !withheld && shards === undefined && hasKeys({ ...choices, data })
   const { databaseId, manifest, manifestHash } = await withProgress(onProgress =>
     buildDataset({ ...choices, ...alone, filter, data, out: built, onProgress }),
   )
@@ -90,18 +100,23 @@ export async function dev(data: string, options: DevArguments, withheld?: DevTex
   const isKnown = alone ? record.newestEpoch(databaseId) > 0 : record.hasManifest(databaseId, manifestHash)
   const differs = !isKnown && stores.every(existsSync)
   const dataset = differs ? undefined : built
-  if (!differs) await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
+  const sharded = shards && (await buildShards(data, choices, manifest, shards, temporary))
+  if (!differs && !sharded) await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
 
   const publisherKey = toHex(key.publicKey)
   const servers: string[] = []
   const proxies: MisbehavingProxy[] = []
   try {
     for (const [i, name] of names.entries()) {
+      const log = ['--log-level', logLevel]
       const from = dataset === undefined ? [] : ['--dataset', dataset]
-      const store = [...from, '--store', join(folder, name), '--publisher-key', publisherKey]
+      const before = sharded && (await startShards(name, folder, sharded, log))
+      if (before) running.push(before)
+      const stores = before ? before.stores : [...from, '--store', join(folder, name)]
       const access = ['--allow-origin', ...origins, ...(withheld ? ['--no-blobs'] : [])]
-      const server = await startServer(name, [...store, ...access, '--log-level', logLevel])
+      const server = await startServer(name, [...stores, '--publisher-key', publisherKey, ...access, ...log])
       running.push(server)
+      if (before && servers.length === 0) await record.addManifest(await manifestAt(server.url))
       if (differs && servers.length === 0) await checkOptions(manifest, server.url, folder)
       servers.push(server.url)
       const proxy = await MisbehavingProxy.start(server.url, host, ports[i])
@@ -122,7 +137,7 @@ export async function dev(data: string, options: DevArguments, withheld?: DevTex
     : `--servers ${urls.join()}`
   const { format, valueEncoding } = choices
   const read = [format && ` --format ${format}`, valueEncoding && ` --value-encoding ${valueEncoding}`]
-  const list = manifest.keyed ? `--list ${data}${read.map(option => option ?? '').join('')}` : undefined
+  const list = manifest.keyed && !sharded ? `--list ${data}${read.map(option => option ?? '').join('')}` : undefined
   const changes = `${changing} --key ${keyFile}`
   const printed = withheld
     ? [withheld(urls, publisherKey, changes)]
@@ -131,10 +146,66 @@ export async function dev(data: string, options: DevArguments, withheld?: DevTex
         differs ? goesOn(folder, data) : '',
         howToChange(data, list, changes),
         isOpen ? warning(reached) : '',
-        kept ? '' : notKept(ports),
+        kept ? '' : notKept(ports, sharded === undefined),
       ]
   process.stdout.write(printed.join(''))
   takeKeys(proxies, misbehave)
+}
+
+/** The shards of a list, and the operators' key for them. */
+interface BuiltShards {
+  readonly datasets: readonly string[]
+  readonly keyFile: string
+  readonly publicKey: string
+}
+
+/** `whole`: of the list as one database. */
+async function buildShards(
+  data: string,
+  { format = formatOf(data), valueEncoding = 'utf8' }: Pick<DevArguments, 'format' | 'valueEncoding'>,
+  { records, valueBytes, variable }: Manifest,
+  shards: number,
+  folder: string,
+): Promise<BuiltShards> {
+  const core = await loadCore()
+  const shape = planShape(core, { records, valueBytes, variable, shards })
+  const [file, parts] = [join(folder, 'shape.json'), join(folder, 'parts')]
+  await writeFile(file, encodeShape(shape))
+  await splitSource(core, data, { shape, out: parts, format: format as KeyedFormat, valueEncoding })
+  const datasets: string[] = []
+  for (let shard = 0; shard < shards; shard++) {
+    const own = join(parts, `${shard}`)
+    if (!existsSync(own))
+      throw new OperatorError(
+        `--shards: expected keys in all shards, got none in shard ${shard}; take a longer list or fewer shards`,
+      )
+    const files = readdirSync(own).map(name => join(own, name))
+    datasets.push(join(folder, `shard${shard}`))
+    await buildDataset({ data: files, valueEncoding, shape: file, shard, out: datasets[shard]! })
+  }
+  const keyFile = join(folder, 'shards.key')
+  return { datasets, keyFile, publicKey: toHex((await createKeyFile(keyFile)).publicKey) }
+}
+
+/** One process with all shards of an operator. `stores`: options of its coordinator. */
+async function startShards(
+  name: string,
+  folder: string,
+  { datasets, keyFile, publicKey }: BuiltShards,
+  log: readonly string[],
+) {
+  const named = (dirs: readonly string[]) => dirs.map((dir, shard) => `s${shard}=${dir}`)
+  const stores = datasets.map((_, shard) => join(folder, `${name}-${shard}`))
+  const options = ['--dataset', ...named(datasets), '--store', ...named(stores), '--publisher-key', publicKey, ...log]
+  const server = await startServer(`${name}, its shards`, options)
+  const shards = ['--shards', `${datasets.length}`, `${server.url}/s{shard}`, '--shard-key', keyFile]
+  return { close: server.close, stores: [...shards, '--store', join(folder, name)] }
+}
+
+async function manifestAt(server: string) {
+  const bytes = new Uint8Array(await (await fetch(`${server}/v1/manifest`)).arrayBuffer())
+  const { databaseId, epoch } = decodeManifest(bytes)
+  return { databaseId: toHex(databaseId), epoch, hash: toHex((await loadCore()).blake3(bytes)) }
 }
 
 /** Throws OperatorError if the store of this server was begun with other options of `build`, which no change brings about. */
@@ -226,12 +297,13 @@ follows. To begin anew, with another key, delete ${folder}.
 `
 }
 
-function notKept(ports: readonly number[]): string {
+function notKept(ports: readonly number[], canBe: boolean): string {
   const free = ports.includes(0)
   const other = `another key${free ? ', other ports' : ''} and none of your changes`
   const stale = free ? '' : ' Pages that have stored a state must then call discardState({ servers }).'
+  const remedy = canBe ? ` To keep them, add --folder DIR${free ? ' --ports 8801,8802' : ''}.` : ''
   return `
-Nothing is kept: the next run has ${other}.${stale} To keep them, add --folder DIR${free ? ' --ports 8801,8802' : ''}.
+Nothing is kept: the next run has ${other}.${stale}${remedy}
 `
 }
 
