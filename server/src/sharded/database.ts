@@ -113,7 +113,8 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     }
     const { key, batches = [] } = options
     if (key !== undefined && head !== undefined && batches.length > 0) {
-      await catchUp({ core, fabric, key }, batches, head.epoch).catch((error: Error) => {
+      const made = async (epoch: number) => (epoch > head.epoch ? 'none' : (await store.batch(epoch))?.batch)
+      await catchUp({ core, fabric, key }, batches, made).catch((error: Error) => {
         throw new DatasetError('--catch-up', error.message)
       })
     }

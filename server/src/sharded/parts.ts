@@ -123,13 +123,19 @@ export async function publishPart(shards: Shards, shard: number, body: Uint8Arra
 }
 
 /**
- * Sends shards the batches that they lack, in order, up to the head: shards that were built anew, or whose stores were put back. The head's
- * manifest says whether they were the right ones. Throws a Refusal or WireError.
+ * Sends shards the batches that they lack, in order: shards that were built anew, or whose stores were put back. `made`: the hash of the batch
+ * that made an epoch; undefined: of so long ago that the head's manifest alone says whether it was the right one. Throws a Refusal or
+ * WireError.
  */
-export async function catchUp(shards: Shards, bodies: readonly Uint8Array[], head: number): Promise<void> {
+export async function catchUp(
+  shards: Shards,
+  bodies: readonly Uint8Array[],
+  made: (epoch: number) => Promise<string | undefined>,
+): Promise<void> {
   const { core, fabric } = shards
-  const batches = bodies.map(decodeBatch).filter(({ epoch }) => epoch <= head)
-  for (const batch of batches.sort((a, b) => a.epoch - b.epoch)) {
+  const batches = bodies.map(body => ({ ...decodeBatch(body), hash: toHex(core.blake3(body)) }))
+  for (const { hash, ...batch } of batches.sort((a, b) => a.epoch - b.epoch)) {
+    if (hash !== ((await made(batch.epoch)) ?? hash)) continue
     const newest = await Promise.all(Array.from({ length: fabric.shards }, (_, shard) => manifestAt(shards, shard)))
     const parts = await cut(core, newest[0]!, batch, fabric.shards)
     const lacks = (shard: number) => newest[shard]!.manifest.epoch === batch.epoch - 1

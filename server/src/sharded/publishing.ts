@@ -160,7 +160,7 @@ export class ShardedPublishing<E extends EpochOfShards> {
   /** The intent is on disk. */
   async #begin(body: Uint8Array): Promise<Begun> {
     const hash = toHex(await hashed(this.#database.core, body))
-    const status = this.#finish(decodeBatch(body), hash)
+    const status = this.#finish(decodeBatch(body), hash).catch(this.#fail)
     status.catch(() => {}) // nobody may be waiting
     this.#begun = { hash, status }
     return this.#begun
@@ -194,7 +194,7 @@ export class ShardedPublishing<E extends EpochOfShards> {
         )
         this.#begun = undefined
       })
-      moved.catch(this.#fail).catch(reject)
+      moved.catch(reject)
     })
   }
 
