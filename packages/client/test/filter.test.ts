@@ -211,6 +211,22 @@ test('of two signed manifests of an epoch it believes neither, until there is a 
   expectRight(map, directory)
 })
 
+test.each(['wasm', 'script'] as const)(
+  'what comes is hashed by the core where that is WebAssembly, else in slices: %s',
+  async kind => {
+    const hashed: number[] = []
+    const blake3: typeof core.blake3 = bytes => {
+      hashed.push(bytes.length)
+      return core.blake3(bytes)
+    }
+    const directory = marked()
+    const { map } = await filtered(directory, {}, { loadCore: async () => ({ ...core, kind, blake3 }) as never })
+    expectRight(map, directory)
+    const { directoryBytes } = directory.newest.manifest
+    expect(hashed.includes(directoryBytes)).toBe(kind === 'wasm')
+  },
+)
+
 test('estimate() says what a filter costs, and whether there is one', async () => {
   const { network, newest } = marked(false)
   const { directoryBytes, records } = newest.manifest

@@ -36,7 +36,7 @@ import type { Parts } from '../state/machine.js'
 import type { How } from '../state/newest.js'
 import { isMoved, type OpenedStore, openStorage, StoreFailure, watched } from '../store/storage.js'
 import { type Elsewhere, followLists, type Outcome, type Reader } from '../watching/following.js'
-import { HeldFilter, hasHash } from './held.js'
+import { HeldFilter, hasHash, type Working } from './held.js'
 import { StoredFilter } from './keeping.js'
 
 export interface FilterParts
@@ -53,6 +53,7 @@ export class Filter implements Reader {
   readonly #parts: FilterParts
   readonly #links: Links
   readonly #opened: OpenedStore
+  readonly #working: Working
   readonly #stored: StoredFilter
   readonly #turns = new Turns()
   readonly #closing = new AbortController()
@@ -94,7 +95,8 @@ export class Filter implements Reader {
     parts.lists.share()
     this.#links = linksOf(servers, environment, stats.standing, stats.offline)
     this.#opened = opened
-    this.#stored = new StoredFilter(watched(opened.store), environment)
+    this.#working = { core: parts.core, pause: environment.pause }
+    this.#stored = new StoredFilter(watched(opened.store), { ...this.#working, random: environment.random })
   }
 
   /** With what is stored, if anything that can be used is. Throws StorageError. */
@@ -274,7 +276,7 @@ export class Filter implements Reader {
 
   /** Downloads the filter of this epoch, checks it, holds it and stores it. */
   async #take(at: Agreed, progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    const { environment, stats, servers, signing } = this.#parts
+    const { stats, servers, signing } = this.#parts
     const { directoryHash, directoryBytes, slotMarksHash, records } = at.manifest
     signing?.checkExpiry(at.manifest)
     if (slotMarksHash === undefined) throw withoutMarks()
@@ -282,14 +284,14 @@ export class Filter implements Reader {
     progress.expect(bytesOf(at))
     const sources = { servers: this.#links, stats, received: (bytes: number) => progress.add(bytes) }
     const get = (hash: Uint8Array, bytes: number, what: string, signal: AbortSignal) =>
-      downloadBlob(sources, hash, bytes, what, signal, blob => hasHash(environment, blob, hash))
+      downloadBlob(sources, hash, bytes, what, signal, blob => hasHash(this.#working, blob, hash))
     const [directory, marks] = await scoped([signal], signal =>
       Promise.all([
         get(directoryHash, directoryBytes, 'a key directory', signal),
         get(slotMarksHash, records, 'slot marks', signal),
       ]),
     )
-    const held = await HeldFilter.read(environment, at, directory, marks)
+    const held = await HeldFilter.read(this.#working, at, directory, marks)
     if (typeof held === 'string') {
       const what = 'expected a well-formed key directory, got a malformed one'
       throw new ProtocolError(namesOf(servers), `${what}: ${held}; ask their operators`)
@@ -372,7 +374,7 @@ export class Filter implements Reader {
     const [steps, read] = [this.#steps.splice(0), this.base]
     // Until they are applied it is where it was, whatever fails.
     ;[this.#base, this.hash] = [this.#held.at, this.#hashOf(this.#held.at.bytes)]
-    const moved = steps.length === 0 ? this.#held : await this.#held.after(steps, this.#parts.environment)
+    const moved = steps.length === 0 ? this.#held : await this.#held.after(steps, this.#working)
     if (moved !== undefined && steps.length > 0) {
       this.#hold(moved)
       await this.#store()

@@ -8,17 +8,17 @@ import { type Agreed, readManifest } from '../servers/manifests.js'
 import type { Signing } from '../servers/signatures.js'
 import { isMoved } from '../store/storage.js'
 import { type StateHead, type StateStore, StateUnreadableError } from '../store/store.js'
-import { HeldFilter, hasHash } from './held.js'
+import { HeldFilter, hasHash, type Working } from './held.js'
 
 const SCHEME = 'filter'
 
 export class StoredFilter {
   readonly #store: StateStore
-  readonly #environment: Pick<Environment, 'random' | 'pause'>
+  readonly #environment: Working & Pick<Environment, 'random'>
   /** what is stored cannot be used, whatever its epoch */
   #isDamaged = false
 
-  constructor(store: StateStore, environment: Pick<Environment, 'random' | 'pause'>) {
+  constructor(store: StateStore, environment: Working & Pick<Environment, 'random'>) {
     this.#store = store
     this.#environment = environment
   }
