@@ -28,28 +28,28 @@ const DESIGNED: readonly Designed[] = [
   {
     ...{ records: 2 ** 16, recordBytes: 32 },
     design: {
-      ...{ up: 30.1, down: 2.6, hint: 10.2, first: 42.9, later: 32.7, memory: 36 },
+      ...{ up: 15.3, down: 1.8, hint: 11.8, first: 28.9, later: 17.1, memory: 28 },
       ...{ server: 6.15, ask: 1, decode: 0.3, prepare: 0.4 },
     },
   },
   {
     ...{ records: 2 ** 20, recordBytes: 32 },
     design: {
-      ...{ up: 45.6, down: 10.2, hint: 34.8, first: 90.7, later: 55.9, memory: 169 },
+      ...{ up: 27.7, down: 7.2, hint: 41, first: 75.8, later: 34.9, memory: 136 },
       ...{ server: 21, ask: 1.4, decode: 1.1, prepare: 2.2 },
     },
   },
   {
     ...{ records: 2 ** 22, recordBytes: 32 },
     design: {
-      ...{ up: 81.8, down: 15.4, hint: 51.2, first: 148, later: 97.1, memory: 338 },
+      ...{ up: 54.1, down: 12.5, hint: 70.1, first: 136.8, later: 66.7, memory: 316 },
       ...{ server: 60, ask: 2.1, decode: 1.8, prepare: 4.3 },
     },
   },
   {
     ...{ records: 2 ** 20, recordBytes: 256 },
     design: {
-      ...{ up: 111, down: 20.5, hint: 67.6, first: 199, later: 132, memory: 545 },
+      ...{ up: 88.9, down: 14.3, hint: 79.9, first: 183.1, later: 103.2, memory: 487 },
       ...{ server: 107.5, ask: 2.8, decode: 2.3, prepare: 7.7 },
     },
   },

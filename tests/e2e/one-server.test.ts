@@ -123,9 +123,9 @@ describe('a lookup with one server', () => {
 
   test('is refused alike when the server lies, whatever was asked, and nothing more is sent', async () => {
     const lies: Record<string, Lie> = {
-      'the first byte of the answer': flipped(HEADER_BYTES),
-      'the last byte of the answer': flipped(-1),
-      'a byte in the middle': flipped(HEADER_BYTES + 1300),
+      'the first row of the answer': flipped(HEADER_BYTES, 0x40),
+      'the last row of the answer': flipped(-1, 0x80),
+      'a row in the middle': flipped(HEADER_BYTES + 704, 0x80),
       'the answer of another request': (path, reply) => (path === ONE_SERVER_PATH ? shifted(reply) : reply),
     }
     // About blocks of the directory, which are asked for first, or about records alone.
@@ -342,9 +342,9 @@ async function openedWithLie(lie: Lie) {
 }
 
 /** One bit of each answer is another, worth more than an honest error; a negative place counts from its end. */
-function flipped(at: number): Lie {
+function flipped(at: number, bit: number): Lie {
   return (path, reply) => {
-    if (path === ONE_SERVER_PATH) reply[at < 0 ? reply.length + at : at]! ^= 0x80
+    if (path === ONE_SERVER_PATH) reply[at < 0 ? reply.length + at : at]! ^= bit
     return reply
   }
 }

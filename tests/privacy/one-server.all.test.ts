@@ -46,7 +46,7 @@ async function opened(): Promise<Client> {
     const response = await fetch(url, init)
     const reply = new Uint8Array(await response.arrayBuffer())
     seen[at] = `${sent}: ${response.status} ${reply.length}`
-    if (path === ONE_SERVER_PATH && server.does === 'lie') reply[HEADER_BYTES]! ^= 0x80
+    if (path === ONE_SERVER_PATH && server.does === 'lie') reply[HEADER_BYTES]! ^= 0x40
     return new Response(reply, response)
   }
   const { servers, publisherKey } = one

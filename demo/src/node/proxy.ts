@@ -63,7 +63,7 @@ export async function startProxy(
       return
     }
     const bytes = await buffer(answer)
-    bytes[placeIn(bytes)]! ^= 0x01
+    bytes[placeIn(bytes)]! ^= 0x80
     outgoing.end(bytes)
   }
 
@@ -94,9 +94,9 @@ function withFormer(path: string, [from, to]: readonly [from: Buffer, to: Buffer
   return path.replace(to.toString('latin1'), from.toString('latin1'))
 }
 
-/** Of a lie. Where one server answers alone, its numbers have 20 bits, of which the lowest say nothing: the second byte of five has none. */
+/** Of a lie. Where one server answers alone, its numbers have 7 bits, of which the lower say nothing: the top bit of seven bytes is an eighth one's. */
 function placeIn({ length }: Uint8Array): number {
-  return HEADER_BYTES + 1 + 5 * Math.floor(Math.random() * Math.floor((length - HEADER_BYTES) / 5))
+  return HEADER_BYTES + 6 + 7 * Math.floor(Math.random() * Math.floor((length - HEADER_BYTES) / 7))
 }
 
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'te', 'trailer'])

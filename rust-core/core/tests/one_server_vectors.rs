@@ -24,11 +24,11 @@ fn verdicts(shape: &Shape, answers: &[u8], hint: &[u8], query: impl Fn() -> Quer
     (0..rows)
         .map(|row| {
             let mut lie = answers.to_vec();
-            let (at, shift) = (row * 20 / 8, row * 20 % 8);
-            let sum = u32::from_le_bytes([lie[at], lie[at + 1], lie[at + 2], 0]);
-            let mask = 0xf_ffff << shift;
-            let changed = (sum & !mask) | (sum + (8 << shift)) & mask;
-            lie[at..at + 3].copy_from_slice(&changed.to_le_bytes()[..3]);
+            let (at, shift) = (row * 7 / 8, row * 7 % 8);
+            let sum = u16::from_le_bytes([lie[at], *lie.get(at + 1).unwrap_or(&0)]);
+            let mask = 0x7f << shift;
+            let changed = (sum & !mask) | (sum + (4 << shift)) & mask;
+            lie.iter_mut().skip(at).zip(changed.to_le_bytes()).for_each(|(to, from)| *to = from);
             if query().decode(hint, &lie).unwrap().is_some() { '1' } else { '0' }
         })
         .collect()

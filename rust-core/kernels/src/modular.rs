@@ -3,8 +3,8 @@
 
 #![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // two's complement is meant
 
-/// The primes. Both are 1 modulo 4096, and their product is 1 modulo 65 536.
-pub const PRIMES: [u32; 2] = [268_369_921, 249_561_089];
+/// The primes. Both are 1 modulo 4096, and their product is 1 modulo 16.
+pub const PRIMES: [u32; 2] = [8_380_417, 8_318_977];
 /// q
 pub const MODULUS: u64 = PRIMES[0] as u64 * PRIMES[1] as u64;
 
@@ -71,7 +71,7 @@ pub fn reduced(value: u64, m: usize) -> u32 {
     less(less(sum, 2 * prime), prime)
 }
 
-/// A number of less than 28 bits modulo a prime.
+/// A number between −prime and prime, modulo it.
 #[inline]
 #[must_use]
 pub fn residue(value: i32, prime: u32) -> u32 {
@@ -82,38 +82,75 @@ pub fn residue(value: i32, prime: u32) -> u32 {
 /// reversed bits of i. `powers` are those of ψ, a primitive 2n-th root of unity, with exponents in bit-reversed order.
 #[inline(never)]
 pub fn forward(values: &mut [u32], powers: &[Factor], prime: u32) {
-    let (mut width, mut blocks) = (values.len(), 1);
-    while width > 1 {
+    layers(values, powers, prime, 1, 0);
+}
+
+/// Half of [`forward`] for a polynomial whose upper n/2 coefficients are zero: the first n/2 values, or (`second`) the others. The first
+/// layer would copy the lower coefficients.
+#[inline(never)]
+pub fn forward_half(values: &mut [u32], powers: &[Factor], prime: u32, second: bool) {
+    layers(values, powers, prime, 2, usize::from(second));
+}
+
+/// Layers from the one with `blocks` blocks on: of all its blocks, or of one half of two.
+#[inline]
+fn layers(values: &mut [u32], powers: &[Factor], prime: u32, mut blocks: usize, half: usize) {
+    let mut width = values.len();
+    while width > 4 {
         width /= 2;
-        for (block, pair) in values.chunks_exact_mut(2 * width).enumerate() {
-            let factor = powers[blocks + block];
+        let powers = &powers[blocks + half * blocks / 2..];
+        for (pair, factor) in values.chunks_exact_mut(2 * width).zip(powers) {
             let (left, right) = pair.split_at_mut(width);
             for (x, y) in left.iter_mut().zip(right) {
-                let sum = less(*x, 2 * prime);
-                let product = factor.times(*y, prime);
-                *x = sum + product;
-                *y = sum + 2 * prime - product;
+                (*x, *y) = crossed(*x, *y, *factor, prime);
             }
         }
         blocks *= 2;
     }
-    for value in values {
-        *value = less(less(*value, 2 * prime), prime);
+    let outer = powers[blocks + half * blocks / 2..].as_chunks().0;
+    let inner = powers[2 * blocks + half * blocks..].as_chunks().0;
+    for ((eight, outer), inner) in values.as_chunks_mut().0.iter_mut().zip(outer).zip(inner) {
+        last_layers(eight, outer, inner, prime);
     }
+}
+
+/// A butterfly of [`forward`].
+#[inline]
+fn crossed(x: u32, y: u32, factor: Factor, prime: u32) -> (u32, u32) {
+    let sum = less(x, 2 * prime);
+    let product = factor.times(y, prime);
+    (sum + product, sum + 2 * prime - product)
+}
+
+/// The last two layers of [`forward`] on eight values, which compilers make scalar code of.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+#[inline]
+fn last_layers(values: &mut [u32; 8], outer: &[Factor; 2], inner: &[Factor; 4], prime: u32) {
+    for (four, factor) in values.as_chunks_mut::<4>().0.iter_mut().zip(outer) {
+        for i in 0..2 {
+            (four[i], four[i + 2]) = crossed(four[i], four[i + 2], *factor, prime);
+        }
+    }
+    for (two, factor) in values.as_chunks_mut::<2>().0.iter_mut().zip(inner) {
+        (two[0], two[1]) = crossed(two[0], two[1], *factor, prime);
+    }
+    *values = values.map(|value| less(less(value, 2 * prime), prime));
 }
 
 /// The inverse of [`forward`] (Algorithm 2 there), with powers of 1/ψ; `scale`: 1/n.
 #[inline(never)]
 pub fn backward(values: &mut [u32], powers: &[Factor], scale: Factor, prime: u32) {
-    let (mut width, mut blocks) = (1, values.len() / 2);
+    let (mut width, mut blocks) = (4, values.len() / 8);
+    let inner = powers[4 * blocks..].as_chunks().0;
+    let outer = powers[2 * blocks..].as_chunks().0;
+    for ((eight, inner), outer) in values.as_chunks_mut().0.iter_mut().zip(inner).zip(outer) {
+        first_layers(eight, inner, outer, prime);
+    }
     while blocks > 0 {
-        for (block, pair) in values.chunks_exact_mut(2 * width).enumerate() {
-            let factor = powers[blocks + block];
+        for (pair, factor) in values.chunks_exact_mut(2 * width).zip(&powers[blocks..]) {
             let (left, right) = pair.split_at_mut(width);
             for (x, y) in left.iter_mut().zip(right) {
-                let (a, b) = (*x, *y);
-                *x = less(a + b, 2 * prime);
-                *y = factor.times(a + 2 * prime - b, prime);
+                (*x, *y) = uncrossed(*x, *y, *factor, prime);
             }
         }
         width *= 2;
@@ -121,6 +158,119 @@ pub fn backward(values: &mut [u32], powers: &[Factor], scale: Factor, prime: u32
     }
     for value in values {
         *value = less(scale.times(*value, prime), prime);
+    }
+}
+
+/// A butterfly of [`backward`].
+#[inline]
+fn uncrossed(x: u32, y: u32, factor: Factor, prime: u32) -> (u32, u32) {
+    (less(x + y, 2 * prime), factor.times(x + 2 * prime - y, prime))
+}
+
+/// The first two layers of [`backward`] on eight values.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+#[inline]
+fn first_layers(values: &mut [u32; 8], inner: &[Factor; 4], outer: &[Factor; 2], prime: u32) {
+    for (two, factor) in values.as_chunks_mut::<2>().0.iter_mut().zip(inner) {
+        (two[0], two[1]) = uncrossed(two[0], two[1], *factor, prime);
+    }
+    for (four, factor) in values.as_chunks_mut::<4>().0.iter_mut().zip(outer) {
+        for i in 0..2 {
+            (four[i], four[i + 2]) = uncrossed(four[i], four[i + 2], *factor, prime);
+        }
+    }
+}
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use shuffled::{first_layers, last_layers};
+
+/// The layers whose butterflies are narrower than a vector.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod shuffled {
+    use super::Factor;
+    use core::arch::wasm32::*;
+
+    /// Values, or factors with their quotients.
+    #[derive(Clone, Copy)]
+    struct Factors {
+        values: v128,
+        quotients: v128,
+    }
+
+    #[inline]
+    fn four(f: [&Factor; 4]) -> Factors {
+        Factors {
+            values: u32x4(f[0].value, f[1].value, f[2].value, f[3].value),
+            quotients: u32x4(f[0].quotient, f[1].quotient, f[2].quotient, f[3].quotient),
+        }
+    }
+
+    /// [`Factor::times`]. A vector that is XORed with a zero that the compiler does not know is not extended to 64 bits.
+    #[inline]
+    fn times(value: v128, factors: Factors, prime: v128, zero: v128) -> v128 {
+        let (value, quotients) = (v128_xor(value, zero), v128_xor(factors.quotients, zero));
+        let (low, high) = (u64x2_extmul_low_u32x4(value, quotients), u64x2_extmul_high_u32x4(value, quotients));
+        let multiple = i32x4_shuffle::<1, 3, 5, 7>(low, high);
+        i32x4_sub(i32x4_mul(value, factors.values), i32x4_mul(multiple, prime))
+    }
+
+    /// [`super::less`].
+    #[inline]
+    fn less(value: v128, bound: v128) -> v128 {
+        u32x4_min(value, i32x4_sub(value, bound))
+    }
+
+    #[inline]
+    fn load(values: &[u32; 8]) -> (v128, v128) {
+        let [a, b, c, d, e, f, g, h] = *values;
+        (u32x4(a, b, c, d), u32x4(e, f, g, h))
+    }
+
+    #[inline]
+    fn store(values: &mut [u32; 8], low: v128, high: v128) {
+        *values = [
+            u32x4_extract_lane::<0>(low),
+            u32x4_extract_lane::<1>(low),
+            u32x4_extract_lane::<2>(low),
+            u32x4_extract_lane::<3>(low),
+            u32x4_extract_lane::<0>(high),
+            u32x4_extract_lane::<1>(high),
+            u32x4_extract_lane::<2>(high),
+            u32x4_extract_lane::<3>(high),
+        ];
+    }
+
+    #[inline]
+    pub(super) fn last_layers(values: &mut [u32; 8], outer: &[Factor; 2], inner: &[Factor; 4], prime: u32) {
+        let zero = u32x4_splat(core::hint::black_box(0));
+        let (once, twice) = (u32x4_splat(prime), u32x4_splat(2 * prime));
+        let crossed = |x: v128, y: v128, factors: Factors| {
+            let (sum, product) = (less(x, twice), times(y, factors, once, zero));
+            (i32x4_add(sum, product), i32x4_sub(i32x4_add(sum, twice), product))
+        };
+        let (low, high) = load(values);
+        let (x, y) = (i32x4_shuffle::<0, 1, 4, 5>(low, high), i32x4_shuffle::<2, 3, 6, 7>(low, high));
+        let (x, y) = crossed(x, y, four([&outer[0], &outer[0], &outer[1], &outer[1]]));
+        let (x, y) = (i32x4_shuffle::<0, 4, 2, 6>(x, y), i32x4_shuffle::<1, 5, 3, 7>(x, y));
+        let (x, y) = crossed(x, y, four(inner.each_ref()));
+        let (x, y) = (less(less(x, twice), once), less(less(y, twice), once));
+        store(values, i32x4_shuffle::<0, 4, 1, 5>(x, y), i32x4_shuffle::<2, 6, 3, 7>(x, y));
+    }
+
+    #[inline]
+    pub(super) fn first_layers(values: &mut [u32; 8], inner: &[Factor; 4], outer: &[Factor; 2], prime: u32) {
+        let zero = u32x4_splat(core::hint::black_box(0));
+        let (once, twice) = (u32x4_splat(prime), u32x4_splat(2 * prime));
+        let uncrossed = |x: v128, y: v128, factors: Factors| {
+            (less(i32x4_add(x, y), twice), times(i32x4_sub(i32x4_add(x, twice), y), factors, once, zero))
+        };
+        let (low, high) = load(values);
+        let (x, y) = (i32x4_shuffle::<0, 2, 4, 6>(low, high), i32x4_shuffle::<1, 3, 5, 7>(low, high));
+        let (x, y) = uncrossed(x, y, four(inner.each_ref()));
+        // 0 2 4 6 and 1 3 5 7 to 0 1 4 5 and 2 3 6 7
+        let (x, y) = (i32x4_shuffle::<0, 4, 2, 6>(x, y), i32x4_shuffle::<1, 5, 3, 7>(x, y));
+        let (x, y) = uncrossed(x, y, four([&outer[0], &outer[0], &outer[1], &outer[1]]));
+        store(values, i32x4_shuffle::<0, 1, 4, 5>(x, y), i32x4_shuffle::<2, 3, 6, 7>(x, y));
     }
 }
 

@@ -6,7 +6,7 @@ import type { CoreError } from '@keyhush/wasm'
 import { DatasetError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { Refusal } from '../base/refusal.js'
-import { type DatabaseInMemory, MOST_PREPARED_BYTES, preparedBytes } from '../one-server/contents.js'
+import { type DatabaseInMemory, preparedBytes } from '../one-server/contents.js'
 import { hintOf, Prepared } from '../one-server/prepared.js'
 import type { Blob, Epoch } from './epochs.js'
 import { memoryBlob } from './epochs.js'
@@ -37,9 +37,7 @@ export function checkHintable(generation: Generation, manifest: Manifest, expire
   if (!hasOneServer(manifest)) return
   if (expires === 0) refuse(1, 'lookups with one server need an expiry; publish with --valid-days')
   try {
-    const bytes = preparedBytes(generation.core, { ...manifest, records: manifest.records + added })
-    if (bytes <= MOST_PREPARED_BYTES) return
-    refuse(1, `too many records for lookups with one server: ${bytes} bytes of memory do not fit in 4 GiB`)
+    preparedBytes(generation.core, { ...manifest, records: manifest.records + added })
   } catch (error) {
     if ((error as CoreError).code !== 'layout') throw error
     refuse(1, `too many records for lookups with one server: ${(error as Error).message}`)

@@ -57,16 +57,13 @@ export function sizesFor(core: Core, manifest: Prepares, of: InstantOf): OneServ
   return core.oneServerSizes({ records, recordBytes })
 }
 
-/** WebAssembly has 4 GiB, some of which is for the module, and lost between pieces. */
-export const MOST_PREPARED_BYTES = 2 ** 32 - 2 ** 26
-
 /** Bytes of a column in an output, and of an output's rows modulo two primes. */
-const ELEMENT_BYTES = 2048
+const ELEMENT_BYTES = 512
 const ROWS_BYTES = 2 ** 24
 
 /**
  * Memory of an epoch's thread once it is prepared. It does not shrink: columns are there twice while they are whitened, and one output's
- * rows while they are packed. Throws as `sizesFor`.
+ * rows while they are packed. At the most columns and outputs that is less than 4 GiB. Throws as `sizesFor`.
  */
 export function preparedBytes(core: Core, manifest: Prepares): number {
   const sizes = kindsOf(manifest).map(of => sizesFor(core, manifest, of))

@@ -117,7 +117,7 @@ export class MisbehavingProxy {
       return
     }
     // The last bytes of a manifest are a partition's hash.
-    if (genuine.statusCode! < 300) bytes[how === 'fork' ? bytes.length - 1 : isQuery ? HEADER_BYTES : 0]! ^= 0x80 // lower bits of one server's answer are noise
+    if (genuine.statusCode! < 300) bytes[how === 'fork' ? bytes.length - 1 : isQuery ? HEADER_BYTES : 0]! ^= 0x40 // the lower bits of one server's seven are noise
     outgoing.end(bytes)
   }
 

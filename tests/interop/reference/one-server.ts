@@ -5,14 +5,14 @@ import { chacha20orig } from '@noble/ciphers/chacha.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 
-const Q = 268_369_921n * 249_561_089n
-const DELTA = (Q - 1n) / 65_536n
+const Q = 8_380_417n * 8_318_977n
+const DELTA = (Q - 1n) / 16n
 const CAP_LOG = 6
-const HALF_ENTRIES = 32_768n
+const HALF_ENTRIES = 8n
 
 type Poly = bigint[]
 
-const context = (name: string) => utf8ToBytes(`keyhush 2026-11 one-server ${name} v1`)
+const context = (name: string) => utf8ToBytes(`keyhush 2026-11 one-server ${name} v2`)
 const derived = (name: string, ...parts: Uint8Array[]) => blake3(concatBytes(...parts), { context: context(name) })
 const LEAF = derived('leaf')
 const NODE = derived('node')
@@ -108,7 +108,7 @@ export function gaussTable(tenths: number): bigint[] {
   return table
 }
 
-const TABLES = { secret: gaussTable(128), error: gaussTable(240), noise: gaussTable(156) }
+const TABLES = { small: gaussTable(128), noise: gaussTable(156) }
 
 function draw(source: Iterator<bigint, never>, table: readonly bigint[]): bigint {
   const word = source.next().value
@@ -120,8 +120,10 @@ function draw(source: Iterator<bigint, never>, table: readonly bigint[]): bigint
 const draws = (source: Iterator<bigint, never>, table: readonly bigint[], count: number) =>
   Array.from({ length: count }, () => draw(source, table))
 
+const NOISE = [...Array.from({ length: 11 }, (_, i) => 8n ** BigInt(i)), 6n * 8n ** 10n]
+
 const ownNoise = (source: Iterator<bigint, never>) =>
-  draws(source, TABLES.noise, 11).reduceRight((sum, digit) => 8n * sum + digit, 0n)
+  draws(source, TABLES.noise, NOISE.length).reduce((sum, digit, i) => sum + NOISE[i]! * digit, 0n)
 
 export interface Shape {
   readonly degree: number
@@ -133,21 +135,22 @@ export interface Shape {
   readonly path: number
 }
 
-const dropOf = ({ columns }: Shape) => (columns <= 6000 ? 16 : columns <= 22_000 ? 15 : 14)
+const selectorBits = ({ columns }: Shape) => (columns <= 9000 ? 16 : 18)
 
 export function lengthsOf(shape: Shape): { request: number; answer: number; hint: number } {
   const { degree, outputs, columns } = shape
   return {
-    request: 12 * degree + Math.ceil((columns * (56 - dropOf(shape))) / 8),
-    answer: (outputs * degree * 5) / 4,
-    hint: 4 + 4 * outputs * degree + 2048,
+    request: 5 * degree + Math.ceil((columns * selectorBits(shape)) / 8),
+    answer: (outputs * degree * 7) / 16,
+    hint: 4 + (outputs * degree * 19) / 8 + 2048,
   }
 }
 
 export function shapeOf(degree: number, records: number, recordBytes: number): Shape | undefined {
   const shapes = [1, 2, 4, 6, 8, 10, 12, 14, 16].flatMap(outputs => {
-    for (let path = 0; 32 * path + recordBytes <= outputs * degree; path++) {
-      const columnRecords = Math.floor((outputs * degree - 32 * path) / recordBytes)
+    const bytes = (outputs * degree) / 4
+    for (let path = 0; 32 * path + recordBytes <= bytes; path++) {
+      const columnRecords = Math.floor((bytes - 32 * path) / recordBytes)
       const columns = Math.ceil(records / columnRecords)
       if (columns > 88_000) return []
       if (Math.max(0, Math.ceil(Math.log2(columns)) - CAP_LOG) <= path) {
@@ -156,7 +159,10 @@ export function shapeOf(degree: number, records: number, recordBytes: number): S
     }
     return []
   })
-  const cost = (shape: Shape) => Object.values(lengthsOf(shape)).reduce((sum, bytes) => sum + bytes)
+  const cost = (shape: Shape) => {
+    const { request, answer, hint } = lengthsOf(shape)
+    return 2 * (request + answer) + hint
+  }
   return shapes.sort((a, b) => cost(a) - cost(b))[0]
 }
 
@@ -172,20 +178,20 @@ const bytesOf = ({ databaseId, generation, of }: Context) =>
 function publicElement(seed: Uint8Array, stream: bigint, degree: number): Poly {
   const out: Poly = []
   for (const word of words(seed, stream)) {
-    const value = word & ((1n << 56n) - 1n)
+    const value = word & ((1n << 46n) - 1n)
     if (value < Q) out.push(value)
     if (out.length === degree) break
   }
   return out
 }
 
-function matrices(shape: Shape, of: Context): { selectors: Poly[]; key: [Poly, Poly] } {
+function matrices(shape: Shape, of: Context): { selectors: Poly[]; key: Poly } {
   const seed = derived('matrix', bytesOf(of))
   const chunks = Math.ceil(shape.columns / shape.degree)
   const element = (stream: bigint) => publicElement(seed, stream, shape.degree)
   return {
     selectors: Array.from({ length: chunks }, (_, k) => element(BigInt(k))),
-    key: [element(1n << 32n), element((1n << 32n) + 1n)],
+    key: element(1n << 32n),
   }
 }
 
@@ -194,17 +200,10 @@ const whitenerOf = (of: Context, attempt: number, cap: Uint8Array) => {
   return (column: number, bytes: Uint8Array) => chacha20orig(seed, le(column, 8), bytes)
 }
 
-const GADGET = [1n << 18n, 1n << 37n] as const
+const GADGET = 1n << 23n
 
-/** Two digits of centred coefficients, without their lowest 18 bits. */
-function digits(a: Poly): [Poly, Poly] {
-  const both = a.map(value => {
-    const kept = (centred(value) + (1n << 17n)) >> 18n
-    const low = BigInt.asIntN(19, kept)
-    return [low, (kept - low) >> 19n] as const
-  })
-  return [both.map(([low]) => mod(low)), both.map(([, high]) => mod(high))]
-}
+/** Centred coefficients, without their lowest 23 bits. */
+const digit = (a: Poly): Poly => a.map(value => mod((centred(value) + (1n << 22n)) >> 23n))
 
 /** A server: its hint, and its answers. */
 export class Server {
@@ -212,15 +211,15 @@ export class Server {
   readonly #shape: Shape
   /** by row: centred entries */
   readonly #rows: readonly (readonly bigint[])[]
-  /** by output, from the last step down: the digits of that step */
-  readonly #steps: readonly (readonly [number, [Poly, Poly]])[][]
+  /** by output, from the last step down: its number and digit */
+  readonly #steps: readonly (readonly [number, Poly])[][]
 
   constructor(shape: Shape, of: Context, attempt: number, records: Uint8Array) {
     const { degree, outputs, columns, columnRecords, recordBytes, path } = shape
     const half = degree / 2
     this.#shape = shape
     const each = columnRecords * recordBytes
-    const leafBytes = outputs * degree - 32 * path
+    const leafBytes = (outputs * degree) / 4 - 32 * path
     const contents = Array.from({ length: columns }, (_, c) => {
       const bytes = new Uint8Array(leafBytes)
       bytes.set(records.subarray(c * each, (c + 1) * each))
@@ -240,7 +239,8 @@ export class Server {
       const siblings = Array.from({ length: path }, (_, level) => levels[level]![(c >> level) ^ 1] ?? zero)
       return whiten(c, concatBytes(bytes, ...siblings))
     })
-    const entry = (row: number, column: Uint8Array) => number(column.subarray(2 * row, 2 * row + 2)) - HALF_ENTRIES
+    const entry = (row: number, column: Uint8Array) =>
+      BigInt((column[row >> 1]! >> (4 * (row % 2))) & 15) - HALF_ENTRIES
     this.#rows = Array.from({ length: outputs * half }, (_, row) => whole.map(column => entry(row, column)))
 
     const { selectors, key } = matrices(shape, of)
@@ -253,18 +253,17 @@ export class Server {
         const sum = parts.map((part, r) => image(part, power(j, degree), r)).reduce(plus)
         return scaled(sum, inverse)
       }
-      const steps: [number, [Poly, Poly]][] = []
+      const steps: [number, Poly][] = []
       let carry = aggregate(half - 1)
       for (let j = half - 1; j > 0; j--) {
-        const step = digits(carry)
+        const step = digit(carry)
         steps.push([j, step])
-        carry = aggregate(j - 1)
-        for (const i of [0, 1] as const) carry = plus(carry, times(step[i], image(key[i], power(j - 1, degree))))
+        carry = plus(aggregate(j - 1), times(step, image(key, power(j - 1, degree))))
       }
       elements.push(
         packed(
-          carry.map(value => value >> 24n),
-          32,
+          carry.map(value => value >> 27n),
+          19,
         ),
       )
       return steps
@@ -274,26 +273,20 @@ export class Server {
 
   answer(request: Uint8Array): Uint8Array {
     const { degree, columns } = this.#shape
-    const drop = dropOf(this.#shape)
-    const restored = (bytes: Uint8Array, low: number, count: number) =>
-      unpacked(bytes, 56 - low, count).map(value => mod((value << BigInt(low)) + (1n << BigInt(low - 1))))
-    const keys = restored(request, 8, 2 * degree)
-    const selectors = restored(request.subarray(12 * degree), drop, columns)
+    const bits = selectorBits(this.#shape)
+    const key = unpacked(request, 40, degree).map(value => mod((value << 6n) + (1n << 5n)))
+    const selectors = unpacked(request.subarray(5 * degree), bits, columns)
     const out = this.#steps.flatMap((steps, output) => {
       const half = degree / 2
       let sum: Poly = new Array<bigint>(degree).fill(0n)
-      for (const row of this.#rows.slice(output * half, (output + 1) * half).entries()) {
-        sum[row[0]] = mod(row[1].reduce((total, entry, c) => total + entry * selectors[c]!, 0n))
+      for (const [row, entries] of this.#rows.slice(output * half, (output + 1) * half).entries()) {
+        const scanned = entries.reduce((total, entry, c) => total + entry * selectors[c]!, 0n)
+        sum[row] = (BigInt.asUintN(bits, scanned) * Q + (1n << BigInt(bits - 1))) >> BigInt(bits)
       }
-      for (const [j, step] of steps) {
-        for (const i of [0, 1] as const) {
-          const part = keys.slice(i * degree, (i + 1) * degree)
-          sum = plus(sum, times(step[i], image(part, power(j - 1, degree))))
-        }
-      }
-      return sum.slice(0, half).map(value => (((value << 20n) + Q / 2n) / Q) & 0xf_ffffn)
+      for (const [j, step] of steps) sum = plus(sum, times(step, image(key, power(j - 1, degree))))
+      return sum.slice(0, half).map(value => BigInt.asUintN(7, ((value << 7n) + Q / 2n) / Q))
     })
-    return packed(out, 20)
+    return packed(out, 7)
   }
 }
 
@@ -311,6 +304,10 @@ function modularInverse(value: bigint): bigint {
   while (b !== 0n) [a, b, x, y] = [b, a % b, y, x - (a / b) * y]
   return mod(x)
 }
+
+/** About value·2^bits/q. */
+const shortened = (value: bigint, bits: bigint) =>
+  BigInt.asUintN(Number(bits), ((value >> 14n) * ((1n << 77n) / Q) + (1n << (62n - bits))) >> (63n - bits))
 
 /** A client's queries, and what makes the records of the answers; undefined: refused. */
 export class Client {
@@ -332,29 +329,25 @@ export class Client {
     const { selectors, key } = matrices(shape, of)
     const parts = indices.flatMap((index, query) => {
       const source = (use: number) => words(this.seed, 4 * query + use)
-      const secret = draws(source(0), TABLES.secret, degree).map(mod)
+      const secret = draws(source(0), TABLES.small, degree).map(mod)
       this.#secrets.push(secret)
-      const ofKey = source(1)
-      const keys = key.map((w, i) => {
-        const errors = draws(ofKey, TABLES.error, degree)
-        const hidden = plus(errors, scaled(image(secret, 5), GADGET[i]!))
-        return packed(
-          plus(hidden, scaled(times(w, secret), -1n)).map(value => value >> 8n),
-          48,
-        )
-      })
+      const hidden = plus(draws(source(1), TABLES.small, degree), scaled(image(secret, 5), GADGET))
+      const sent = plus(hidden, scaled(times(key, secret), -1n))
       const ofSelector = source(2)
       const column = Math.floor(index / shape.columnRecords)
       const products = selectors.flatMap(a => times(a, secret)).slice(0, columns)
       const unit = products.map((product, c) =>
-        mod(draw(ofSelector, TABLES.error) - product + (c === column ? DELTA : 0n)),
+        mod(draw(ofSelector, TABLES.small) - product + (c === column ? DELTA : 0n)),
       )
-      const drop = dropOf(shape)
+      const bits = selectorBits(shape)
       return [
-        ...keys,
         packed(
-          unit.map(value => value >> BigInt(drop)),
-          56 - drop,
+          sent.map(value => value >> 6n),
+          40,
+        ),
+        packed(
+          unit.map(value => shortened(value, BigInt(bits))),
+          bits,
         ),
       ]
     })
@@ -375,23 +368,28 @@ export class Client {
     let good = true
     const found = this.#indices.map((index, query) => {
       const noise = words(this.seed, 4 * query + 3)
-      const rounded = unpacked(answers.subarray(query * lengthsOf(this.#shape).answer), 20, outputs * half)
+      const rounded = unpacked(answers.subarray(query * lengthsOf(this.#shape).answer), 7, outputs * half)
       const rows = Array.from({ length: outputs }, (_, output) => {
-        const kept = unpacked(hint.subarray(4 + 4 * degree * output), 32, degree)
-        const random = kept.map(value => mod((value << 24n) + (1n << 23n)))
+        const kept = unpacked(hint.subarray(4 + (output * degree * 19) / 8), 19, degree)
+        const random = kept.map(value => mod((value << 27n) + (1n << 26n)))
         const product = times(random, this.#secrets[query]!)
         return Array.from({ length: half }, (_, row) => {
           const own = ownNoise(noise)
-          const fixed = (rounded[output * half + row]! * Q + (1n << 19n)) >> 20n
+          const fixed = (rounded[output * half + row]! * Q + (1n << 6n)) >> 7n
           const value = mod(fixed + product[row]! + own)
-          const entry = BigInt.asIntN(16, (value + DELTA / 2n) / DELTA)
+          const entry = BigInt.asIntN(4, (value + DELTA / 2n) / DELTA)
           const distance = centred(mod(value - entry * DELTA))
           if (distance > DELTA / 2n - 2n || distance < 2n - DELTA / 2n) good = false
-          return le(entry + HALF_ENTRIES, 2)
+          return Number(entry + HALF_ENTRIES)
         })
       })
       const column = Math.floor(index / columnRecords)
-      const bytes = whiten(column, concatBytes(...rows.flat()))
+      const nibbles = rows.flat()
+      const stored = Uint8Array.from(
+        { length: nibbles.length / 2 },
+        (_, i) => nibbles[2 * i]! + 16 * nibbles[2 * i + 1]!,
+      )
+      const bytes = whiten(column, stored)
       const leafBytes = bytes.length - 32 * path
       let digest = blake3(bytes.subarray(0, leafBytes), { key: LEAF })
       for (let level = 0; level < path; level++) {

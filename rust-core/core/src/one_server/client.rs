@@ -8,10 +8,12 @@ use std::sync::Arc;
 use keyhush_kernels::modular::MODULUS;
 use zeroize::Zeroizing;
 
+use super::entries::MIDDLE;
 use super::ring::{DELTA, Element, Matrices, Multiplier, Ring, add_modulo, modulo};
+use super::server::middle;
 use super::{
-    ANSWER_BITS, Context, DIGIT_BITS, ENTRY_BITS, GADGET_DROP, HINT_DROP, HintParts, KEY_DROP, MODULUS_BITS, Shape,
-    Wiped, bits, column, divided, equal, gauss, whitening,
+    ANSWER_BITS, Context, ENTRY_BITS, GADGET_DROP, HINT_BITS, HINT_DROP, HintParts, KEY_BITS, KEY_DROP, Shape, Wiped,
+    bits, column, divided, equal, gauss, whitening,
 };
 use crate::error::{Error, expect_below, expect_length};
 use crate::random::{ChaCha, ENTROPY_BYTES};
@@ -120,7 +122,7 @@ impl Query {
         while self.expand() {}
         let seed = self.context.whitening_seed(hint.attempt, hint.cap);
         let random: Vec<_> =
-            hint.elements.chunks_exact(4 * self.shape.degree).map(|part| random_part(&self.ring, part)).collect();
+            hint.elements.chunks_exact(self.shape.element_bytes()).map(|part| random_part(&self.ring, part)).collect();
         let mut records = Wiper(Wiped::new(self.columns.len() * self.shape.record_bytes));
         let mut good = 1;
         let each =
@@ -132,11 +134,11 @@ impl Query {
                 let noise = &self.noise[i * self.shape.outputs + output];
                 let half = self.shape.degree / 2;
                 let rounded = bits::unpack(&answer[output * half * ANSWER_BITS as usize / 8..], ANSWER_BITS);
-                let rows = bytes[output * self.shape.degree..][..self.shape.degree].as_chunks_mut::<2>().0;
-                for (row, ((rounded, part), noise)) in rows.iter_mut().zip(rounded.zip(part.iter()).zip(noise.iter())) {
-                    let fixed = (u128::from(rounded) * u128::from(MODULUS) + (1 << (ANSWER_BITS - 1))) >> ANSWER_BITS;
-                    let (value, near) = entry(add_modulo(add_modulo(fixed as u64, *part), modulo(*noise)));
-                    *row = value.to_le_bytes();
+                let bytes = &mut bytes[output * half / 2..][..half / 2];
+                for (row, ((rounded, part), noise)) in rounded.zip(part.iter()).zip(noise.iter()).enumerate() {
+                    let fixed = (rounded * MODULUS + (1 << (ANSWER_BITS - 1))) >> ANSWER_BITS;
+                    let (value, near) = entry(add_modulo(add_modulo(fixed, *part), modulo(*noise)));
+                    bytes[row / 2] |= value << (row % 2 * ENTRY_BITS as usize);
                     good &= near;
                 }
             }
@@ -167,7 +169,7 @@ fn hedged(
     context: &Context,
     indices: &[u32],
 ) -> Zeroizing<[u8; ENTROPY_BYTES]> {
-    let mut hasher = blake3::Hasher::new_derive_key("keyhush 2026-11 one-server entropy v1");
+    let mut hasher = blake3::Hasher::new_derive_key("keyhush 2026-11 one-server entropy v2");
     hasher.update(entropy).update(manifest_hash).update(&[context.of as u8]);
     for index in indices {
         hasher.update(&index.to_le_bytes());
@@ -185,52 +187,55 @@ fn request(
     into: &mut Vec<u8>,
 ) -> Multiplier {
     let mut small = Wiped::new(shape.degree);
-    gauss::secret(&mut stream(SECRET), &mut small);
+    gauss::small(&mut stream(SECRET), &mut small);
     let secret = ring.of_small(&small);
     let next = secret.rotated(1);
     let multiplier = secret.multiplier();
 
-    let mut source = stream(KEY);
-    for (i, public) in matrices.key.iter().enumerate() {
-        gauss::errors(&mut source, &mut small);
-        let mut part = ring.of_small(&small);
-        part.add(&next.times(1 << (GADGET_DROP + DIGIT_BITS * i as u32)));
-        part.subtract(&multiplier.times(public));
-        let coefficients = ring.coefficients(&part);
-        bits::pack(coefficients.iter().map(|value| value >> KEY_DROP), MODULUS_BITS - KEY_DROP, into);
-    }
+    gauss::small(&mut stream(KEY), &mut small);
+    let mut key = ring.of_small(&small);
+    key.add(&next.times(1 << GADGET_DROP));
+    key.subtract(&multiplier.times(&matrices.key));
+    bits::pack(ring.coefficients(&key).iter().map(|value| value >> KEY_DROP), KEY_BITS, into);
 
     let mut source = stream(SELECTOR);
-    let drop = shape.selector_drop();
+    let bits = shape.selector_bits();
     let mut selectors = Wiped::new(shape.columns);
     for ((k, public), out) in matrices.selectors.iter().enumerate().zip(selectors.chunks_mut(shape.degree)) {
         let errors = &mut small[..out.len()];
-        gauss::errors(&mut source, errors);
+        gauss::small(&mut source, errors);
         let product = ring.coefficients(&multiplier.times(public));
         for (i, (out, (error, product))) in out.iter_mut().zip(errors.iter().zip(product.iter())).enumerate() {
             let hit = equal((k * shape.degree + i) as u32, column) * DELTA;
-            *out = add_modulo(modulo(i64::from(*error) + hit as i64), MODULUS - product) >> drop;
+            let exact = add_modulo(modulo(i64::from(*error) + hit as i64), MODULUS - product);
+            *out = shortened(exact, bits);
         }
     }
-    bits::pack(selectors.iter().copied(), MODULUS_BITS - drop, into);
+    bits::pack(selectors.iter().copied(), bits, into);
     multiplier
 }
 
+/// About `exact`·2^bits/q, modulo 2^bits. No branch, no division.
+fn shortened(exact: u64, bits: u32) -> u64 {
+    const FACTOR: u64 = ((1u128 << 77) / MODULUS as u128) as u64;
+    (((exact >> 14) * FACTOR + (1 << (62 - bits))) >> (63 - bits)) & ((1 << bits) - 1)
+}
+
 /// The random part of an output, from a hint's coefficients without their low bits.
-fn random_part(ring: &Ring, coefficients: &[u8]) -> Element {
-    let kept = coefficients.as_chunks().0.iter().map(|bytes| u64::from(u32::from_le_bytes(*bytes)));
-    ring.of_unsigned(&kept.map(|value| (value << HINT_DROP) + (1 << (HINT_DROP - 1))).collect::<Vec<_>>())
+pub(super) fn random_part(ring: &Ring, coefficients: &[u8]) -> Element {
+    let kept = bits::unpack(coefficients, HINT_BITS);
+    ring.of_unsigned(&kept.map(|value| middle(value, HINT_DROP)).collect::<Vec<_>>())
 }
 
 /// The entry that a value stands for, and 1 if it is nearer than half a step, by 2 at least, else 0. This holds alike for all entries:
-/// they are centred, and 65 536·Δ is q − 1, so negative ones lie one above their multiple of Δ.
-fn entry(value: u64) -> (u16, u64) {
+/// they are centred, and 16·Δ is q − 1, so negative ones lie one above their multiple of Δ.
+fn entry(value: u64) -> (u8, u64) {
     let half = DELTA / 2;
     let (quotient, rest) = divided::<{ ENTRY_BITS + 1 }>(value + half, DELTA);
     let negative = (quotient + (1 << (ENTRY_BITS - 1))) >> ENTRY_BITS;
     let distance = rest as i64 - half as i64 - negative as i64;
     let beyond = (half as i64 - 2 - distance) | (half as i64 - 2 + distance);
-    (quotient as u16 ^ (1 << (ENTRY_BITS - 1)), (beyond as u64 >> 63) ^ 1)
+    ((quotient as u8 ^ MIDDLE) & 15, (beyond as u64 >> 63) ^ 1)
 }
 
 /// Copies record number `place` of a column, by reading all.
@@ -245,15 +250,15 @@ fn cut(column: &[u8], place: u32, record: &mut [u8], records: usize) {
 mod tests {
     use super::*;
 
-    /// 65 536·Δ is q − 1, not q. Without the rule, negative entries would be accepted one unit nearer on one side, and farther off on the
+    /// 16·Δ is q − 1, not q. Without the rule, negative entries would be accepted one unit nearer on one side, and farther off on the
     /// other: the verdict would depend on the entry.
     #[test]
     fn a_row_is_judged_alike_whatever_its_entry() {
         let limit = DELTA as i64 / 2 - 2;
-        for entry_ in [0u16, 1, 2, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff] {
+        for entry_ in 0..16u8 {
             let at = |offset: i64| {
                 // Servers multiply centred entries.
-                let value = i128::from(i64::from(entry_) - 0x8000) * i128::from(DELTA) + i128::from(offset);
+                let value = i128::from(i64::from(entry_) - 8) * i128::from(DELTA) + i128::from(offset);
                 entry(value.rem_euclid(i128::from(MODULUS)) as u64)
             };
             for offset in [0, 1, -1, limit, -limit] {
@@ -279,16 +284,20 @@ mod tests {
             let answer = database.answer(query.request()).unwrap();
             while query.expand() {}
             let random = HintParts::new(&shape, database.hint()).unwrap().elements;
-            let part = query.secrets[0].times(&random_part(&query.ring, &random[..4 * 32]));
-            let rounded = u128::from(bits::unpack(&answer, ANSWER_BITS).nth(row).unwrap());
-            let fixed = (rounded * u128::from(MODULUS) + (1 << (ANSWER_BITS - 1))) >> ANSWER_BITS;
-            let value = add_modulo(fixed as u64, query.ring.coefficients(&part)[row]);
-            let stored = database.entries[super::super::server::place(&shape, row, query.columns[0] as usize)];
-            let exact = (i64::from(stored) - 0x8000) * DELTA as i64;
-            let error = (i128::from(value) - i128::from(exact)).rem_euclid(i128::from(MODULUS)) as i64;
+            let (output, at) = (row / 16, row % 16);
+            let random = random.chunks_exact(shape.element_bytes()).nth(output).unwrap();
+            let part = query.secrets[0].times(&random_part(&query.ring, random));
+            let rounded = bits::unpack(&answer, ANSWER_BITS).nth(row).unwrap();
+            let fixed = (rounded * MODULUS + (1 << (ANSWER_BITS - 1))) >> ANSWER_BITS;
+            let value = add_modulo(fixed, query.ring.coefficients(&part)[at]);
+            let mut entries = vec![0; shape.columns];
+            database.entries.row(row, 0, &mut entries);
+            let stored = entries[query.columns[0] as usize];
+            let exact = (i64::from(stored) - i64::from(MIDDLE)) * DELTA as i64;
+            let error = (value as i64 - exact).rem_euclid(MODULUS as i64);
             let error = if error > MODULUS as i64 / 2 { error - MODULUS as i64 } else { error };
-            query.noise[0][row] = distance - error;
-            (stored >= 0x8000, query.decode(database.hint(), &answer).unwrap().is_some())
+            query.noise[output][at] = distance - error;
+            (stored >= MIDDLE, query.decode(database.hint(), &answer).unwrap().is_some())
         };
         let limit = (DELTA / 2) as i64 - 2;
         let mut signs = [0; 2];

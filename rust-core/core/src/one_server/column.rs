@@ -10,7 +10,7 @@ type Digest = [u8; NODE_BYTES];
 fn keys() -> &'static [Digest; 2] {
     static KEYS: OnceLock<[Digest; 2]> = OnceLock::new();
     KEYS.get_or_init(|| {
-        ["keyhush 2026-11 one-server leaf v1", "keyhush 2026-11 one-server node v1"]
+        ["keyhush 2026-11 one-server leaf v2", "keyhush 2026-11 one-server node v2"]
             .map(|context| blake3::derive_key(context, &[]))
     })
 }
@@ -83,9 +83,9 @@ mod tests {
     #[test]
     fn every_column_is_verified_and_every_changed_byte_refused() {
         for columns in [1u64, 2, 3, 64, 65, 67, 129, 200] {
-            let shape = Shape::of_outputs(256, columns, 96, 1).unwrap();
+            let shape = Shape::of_outputs(256, columns, 96, 8).unwrap();
             let per = shape.column_records as u64;
-            let shape = Shape::of_outputs(256, columns * per, 96, 1).unwrap();
+            let shape = Shape::of_outputs(256, columns * per, 96, 8).unwrap();
             let count = shape.columns;
             assert_eq!(shape.path, (depth_of(count)).saturating_sub(6));
             let rows = |c: usize| (0..shape.leaf_bytes()).map(|i| (i * 7 + c * 13) as u8).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
 //! Lookups with one server and no download before them (docs/protocol/one-server.md): SimplePIR over a ring, packed by InspiRING.
 //!
-//! A database is a matrix of 16-bit entries. Each *column* holds whole records and their Merkle path to a signed *public hint*. A client
+//! A database is a matrix of 4-bit entries. Each *column* holds whole records and their Merkle path to a signed *public hint*. A client
 //! sends an encrypted unit vector, with a packing key under the same fresh secret; the server answers with the encrypted column. The
 //! random part of an answer depends on the database alone, so it is in the public hint. A verdict covers every row of the column.
 //!
@@ -11,6 +11,8 @@
 mod bits;
 pub mod client;
 mod column;
+mod digits;
+mod entries;
 pub mod gauss;
 pub mod norm;
 pub mod prepare;
@@ -36,17 +38,20 @@ pub const NODE_BYTES: usize = 32;
 const MAX_QUERIES: usize = 64;
 const QUERIES_BYTES: usize = 1 << 20;
 
-/// Low bits of the random part that the gadget ignores; bits of a digit; digits.
-const GADGET_DROP: u32 = 18;
-const DIGIT_BITS: u32 = 19;
-const DIGITS: usize = 2;
+/// Low bits of the random part that the gadget ignores: what is left is one digit.
+const GADGET_DROP: u32 = 23;
 /// Low bits that are not sent of a packing key, and not kept of a hint.
-const KEY_DROP: u32 = 8;
-const HINT_DROP: u32 = 24;
-/// Bits of a coefficient, an answer's coefficient, and an entry.
-const MODULUS_BITS: u32 = 56;
-const ANSWER_BITS: u32 = 20;
-const ENTRY_BITS: u32 = 16;
+const KEY_DROP: u32 = 6;
+const HINT_DROP: u32 = 27;
+/// Bits of a coefficient, of those that are sent of a packing key, of a hint's, of an answer's, and of an entry.
+const MODULUS_BITS: u32 = 46;
+const KEY_BITS: u32 = MODULUS_BITS - KEY_DROP;
+const HINT_BITS: u32 = MODULUS_BITS - HINT_DROP;
+const ANSWER_BITS: u32 = 7;
+const ENTRY_BITS: u32 = 4;
+/// Columns of a block of entries ([`entries`]), and bytes of a digit modulo a prime ([`digits`]).
+const BLOCK: usize = 32;
+const DIGIT_BYTES: usize = 3;
 
 /// What is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,12 +85,12 @@ impl Context {
     }
 
     fn matrix_seed(&self) -> [u8; ENTROPY_BYTES] {
-        blake3::derive_key("keyhush 2026-11 one-server matrix v1", &self.bytes())
+        blake3::derive_key("keyhush 2026-11 one-server matrix v2", &self.bytes())
     }
 
     /// The seed of the stream that whitens entries. It depends on all contents, by the nodes that commit to them.
     fn whitening_seed(&self, attempt: u32, cap: &[u8]) -> [u8; ENTROPY_BYTES] {
-        let mut hasher = blake3::Hasher::new_derive_key("keyhush 2026-11 one-server whitening v1");
+        let mut hasher = blake3::Hasher::new_derive_key("keyhush 2026-11 one-server whitening v2");
         hasher.update(&self.bytes()).update(&attempt.to_le_bytes()).update(cap);
         *hasher.finalize().as_bytes()
     }
@@ -128,18 +133,18 @@ impl Shape {
         let outputs = [1].into_iter().chain((2..=MAX_OUTPUTS).step_by(2));
         outputs
             .filter_map(|outputs| Self::of_outputs(degree, records, record_bytes, outputs))
-            .min_by_key(|shape| shape.request_bytes() + shape.answer_bytes() + shape.hint_bytes())
+            .min_by_key(|shape| 2 * (shape.request_bytes() + shape.answer_bytes()) + shape.hint_bytes())
             .ok_or_else(|| {
                 Error::Layout(format!(
                     "lookups with one server and no download: expected records that fit {MAX_COLUMNS} columns of {} bytes, \
                      got {records} of {record_bytes} bytes; use another mode",
-                    MAX_OUTPUTS * degree
+                    MAX_OUTPUTS * degree / 4
                 ))
             })
     }
 
     fn of_outputs(degree: usize, records: u64, record_bytes: u64, outputs: usize) -> Option<Self> {
-        let bytes = outputs * degree;
+        let bytes = outputs * degree / 4;
         let mut path = 0;
         loop {
             let column_records = (bytes.checked_sub(path * NODE_BYTES)? as u64).checked_div(record_bytes)?;
@@ -194,7 +199,7 @@ impl Shape {
         self.column_records
     }
 
-    /// Rows: 16-bit entries of a column.
+    /// Rows: entries of a column.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.outputs * self.degree / 2
@@ -203,7 +208,7 @@ impl Shape {
     /// Bytes of a column.
     #[must_use]
     pub fn column_bytes(&self) -> usize {
-        2 * self.rows()
+        self.rows() / 2
     }
 
     /// Bytes of a column before its path. Its leaf is their hash.
@@ -217,23 +222,19 @@ impl Shape {
         self.columns.div_ceil(self.degree)
     }
 
-    /// Low bits of a selector that are not sent: as many as the error budget spares.
-    fn selector_drop(&self) -> u32 {
-        match self.columns {
-            0..=6_000 => 16,
-            6_001..=22_000 => 15,
-            _ => 14,
-        }
+    /// σ: bits of a selector. Rounding them adds to the error, which the columns add up.
+    fn selector_bits(&self) -> u32 {
+        if self.columns <= 9_000 { 16 } else { 18 }
     }
 
     fn key_bytes(&self) -> usize {
-        DIGITS * self.degree * (MODULUS_BITS - KEY_DROP) as usize / 8
+        self.degree * KEY_BITS as usize / 8
     }
 
     /// Bytes of a query.
     #[must_use]
     pub fn request_bytes(&self) -> usize {
-        self.key_bytes() + (self.columns * (MODULUS_BITS - self.selector_drop()) as usize).div_ceil(8)
+        self.key_bytes() + (self.columns * self.selector_bits() as usize).div_ceil(8)
     }
 
     /// Bytes of an answer to a query.
@@ -245,7 +246,12 @@ impl Shape {
     /// Bytes of a public hint: the attempt, t ring elements, 64 nodes.
     #[must_use]
     pub fn hint_bytes(&self) -> usize {
-        ATTEMPT_BYTES + 4 * self.outputs * self.degree + CAP_NODES * NODE_BYTES
+        ATTEMPT_BYTES + self.outputs * self.element_bytes() + CAP_NODES * NODE_BYTES
+    }
+
+    /// Bytes of a ring element of a public hint.
+    fn element_bytes(&self) -> usize {
+        self.degree * HINT_BITS as usize / 8
     }
 
     /// The most queries of a request.
@@ -257,12 +263,17 @@ impl Shape {
     /// Memory of a prepared database.
     #[must_use]
     pub fn server_bytes(&self) -> usize {
-        self.digits() * 4 + self.rows() * self.columns * 2
+        self.entry_bytes() + self.digit_bytes()
     }
 
-    /// Numbers that packing needs: digits of t·(n/2 − 1) ring elements, modulo two primes.
-    fn digits(&self) -> usize {
-        self.outputs * (self.degree / 2 - 1) * DIGITS * 2 * self.degree
+    /// Bytes of all entries, in whole blocks of columns.
+    fn entry_bytes(&self) -> usize {
+        self.column_bytes() * self.columns.next_multiple_of(BLOCK)
+    }
+
+    /// Bytes of the digits that packing needs: of t·(n/2 − 1) ring elements, modulo two primes.
+    fn digit_bytes(&self) -> usize {
+        self.outputs * (self.degree / 2 - 1) * 2 * self.degree * DIGIT_BYTES
     }
 }
 
@@ -288,6 +299,19 @@ impl<'a> HintParts<'a> {
         let attempt = u32::from_le_bytes(attempt.try_into().unwrap_or_default());
         Ok(HintParts { attempt, elements, cap })
     }
+}
+
+/// So many zeros, if memory suffices.
+fn zeroed<T: Copy + Default>(count: usize) -> Result<Vec<T>, Error> {
+    let mut numbers = Vec::new();
+    numbers.try_reserve_exact(count).map_err(|_| {
+        let bytes = count * size_of::<T>();
+        Error::Layout(format!(
+            "{bytes} bytes of memory could not be had; give the server more, or plan a smaller database"
+        ))
+    })?;
+    numbers.resize(count, T::default());
+    Ok(numbers)
 }
 
 /// A secret buffer that is wiped when dropped.
@@ -343,11 +367,12 @@ mod tests {
     #[test]
     fn shapes_are_those_of_the_table() {
         for (records, record_bytes, outputs, columns, request, answer, hint) in [
-            (1 << 16, 32, 1, 1_111, 30_131, 2_560, 10_244),
-            (1 << 20, 32, 4, 4_212, 45_636, 10_240, 34_820),
-            (1 << 22, 32, 6, 11_156, 81_751, 15_360, 51_204),
-            (1 << 20, 256, 8, 16_913, 111_256, 20_480, 67_588),
-            (1, 1, 1, 1, 24_581, 2_560, 10_244),
+            (1 << 16, 32, 2, 2_521, 15_282, 1_792, 11_780),
+            (1 << 20, 32, 8, 8_739, 27_718, 7_168, 40_964),
+            (1 << 22, 32, 14, 19_509, 54_136, 12_544, 70_148),
+            (1 << 20, 256, 16, 34_953, 88_885, 14_336, 79_876),
+            (850, 640, 2, 850, 11_940, 1_792, 11_780),
+            (1, 1, 1, 1, 10_242, 896, 6_916),
         ] {
             let shape = Shape::new(records, record_bytes).unwrap();
             assert_eq!((shape.outputs, shape.columns), (outputs, columns), "{records} × {record_bytes}");
@@ -358,10 +383,10 @@ mod tests {
 
     #[test]
     fn what_the_error_budget_does_not_allow_is_refused() {
-        for (records, record_bytes) in [(0, 32), (1, 0), (1, 32_769), (3_000_000, 1024), (u64::MAX, 1), (1 << 33, 1)] {
+        for (records, record_bytes) in [(0, 32), (1, 0), (1, 8_193), (3_000_000, 1024), (u64::MAX, 1), (1 << 33, 1)] {
             assert!(matches!(Shape::new(records, record_bytes), Err(Error::Layout(_))), "{records} × {record_bytes}");
         }
-        assert_eq!(Shape::new(1, 32_768).unwrap().outputs, 16);
+        assert_eq!(Shape::new(1, 8_192).unwrap().outputs, 16);
     }
 
     #[test]

@@ -1,35 +1,37 @@
 //! How much an answer's error tells about the client's secret, at most: the builder's check (docs/protocol/one-server.md, Norms).
 //!
 //! An answer's error is L·(secret, key errors, selector errors) + roundings, for an integer matrix L that depends on the database. A
-//! verdict on a lie depends on this error plus the client's own noise, of deviation 2^33.97. The Hint-MLWE reduction (Kim, Lee, Seo, Song,
+//! verdict on a lie depends on this error plus the client's own noise, of deviation 2^36.57. The Hint-MLWE reduction (Kim, Lee, Seo, Song,
 //! CRYPTO 2023) says how much of the secret's entropy is left, from the largest singular value of L, scaled by what is drawn. Lanczos'
-//! iteration finds it: each step is an answer and its transpose, both exact modulo q, because vectors are rounded to integers of norm 2^20.
+//! iteration finds it: each step is an answer and its transpose, both exact modulo q, because vectors are rounded to integers of norm 2^10.
 
 #![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, clippy::cast_precision_loss)] // vectors are rounded to integers on purpose
 
 use keyhush_kernels::modular::{MODULUS, reduced};
 
+use super::client::random_part;
+use super::digits::{Doubled, LANES, doubled};
 use super::ring::{Element, Matrices, Multiplier, add_modulo, modulo};
-use super::server::{Doubled, LANES, Prepared, digit_place, doubled, place};
-use super::{DIGIT_BITS, DIGITS, GADGET_DROP, HINT_DROP, HintParts};
+use super::server::Prepared;
+use super::{GADGET_DROP, HintParts};
 use crate::error::Error;
 
 /// Deviations of the secret, of the key's errors, and of the selectors'.
-const DEVIATIONS: [f64; 3] = [12.8, 24.0, 24.0];
-/// Singular values up to 2^34.4 are hidden by the own noise. This is the square's bound: 2^68.8.
-const LIMIT_SQUARED: f64 = 5.1388e20;
+const DEVIATIONS: [f64; 3] = [12.8; 3];
+/// Singular values up to 2^37.7 are hidden by the own noise. This is the square's bound: 2^75.4.
+const LIMIT_SQUARED: f64 = 4.98495e22;
 /// Steps of the iteration. The estimate comes from below; after so many steps, less than 1 % is missing.
 const STEPS: usize = 20;
 /// Norm of the integer vectors.
-const SCALE: f64 = 1_048_576.0;
-const MIDDLE: i64 = 1 << 15;
+const SCALE: f64 = 1_024.0;
+const MIDDLE: i32 = super::entries::MIDDLE as i32;
 
 /// The check of a prepared database, in the making.
 pub struct Norm {
-    /// the a_k and their conjugates, the same of the key's parts, and of the hint's elements
+    /// the a_k and their conjugates, the same of the key's public element, and of the hint's elements
     multipliers: Vec<Multiplier>,
     transposed: Vec<Multiplier>,
-    key_multipliers: [[Multiplier; DIGITS]; 2],
+    key_multipliers: [Multiplier; 2],
     random: Vec<[Multiplier; 2]>,
     /// orthonormal vectors
     basis: Vec<Vec<f64>>,
@@ -45,10 +47,8 @@ impl Norm {
         let (shape, ring) = (&database.shape, &database.ring);
         let Matrices { selectors, key } = Matrices::new(ring, &database.context.matrix_seed(), shape.chunks());
         let elements = HintParts::new(shape, &database.hint).map_or(&[][..], |hint| hint.elements);
-        let random = elements.chunks_exact(4 * shape.degree).map(|part| {
-            let values = part.as_chunks().0.iter().map(|bytes| u64::from(u32::from_le_bytes(*bytes)));
-            let element = ring
-                .of_unsigned(&values.map(|value| (value << HINT_DROP) + (1 << (HINT_DROP - 1))).collect::<Vec<_>>());
+        let random = elements.chunks_exact(shape.element_bytes()).map(|part| {
+            let element = random_part(ring, part);
             [element.multiplier(), element.conjugate().multiplier()]
         });
         // Any start does that no database can be orthogonal to by design.
@@ -57,10 +57,7 @@ impl Norm {
         Norm {
             multipliers: selectors.iter().map(Element::multiplier).collect(),
             transposed: selectors.iter().map(|element| element.conjugate().multiplier()).collect(),
-            key_multipliers: [
-                key.each_ref().map(Element::multiplier),
-                key.each_ref().map(|part| part.conjugate().multiplier()),
-            ],
+            key_multipliers: [key.multiplier(), key.conjugate().multiplier()],
             random: random.collect(),
             basis: vec![normalised(start.collect()).0],
             diagonal: Vec::new(),
@@ -146,12 +143,9 @@ impl Norm {
         let (shape, ring) = (&database.shape, &database.ring);
         let secret = element(database, secret);
         let next = secret.rotated(1);
-        let parts = [0, 1].map(|i| {
-            let mut part = element(database, &key[i * shape.degree..][..shape.degree]);
-            part.add(&next.times(1 << (GADGET_DROP + DIGIT_BITS * i as u32)));
-            part.subtract(&self.key_multipliers[0][i].times(&secret));
-            part
-        });
+        let mut part = element(database, key);
+        part.add(&next.times(1 << GADGET_DROP));
+        part.subtract(&self.key_multipliers[0].times(&secret));
         let mut sent = Vec::with_capacity(shape.columns);
         for (public, errors) in self.multipliers.iter().zip(selectors.chunks(shape.degree)) {
             let product = ring.coefficients(&public.times(&secret));
@@ -159,11 +153,10 @@ impl Norm {
                 errors.iter().zip(product.iter()).map(|(&error, product)| add_modulo(modulo(error), MODULUS - product));
             sent.extend(sums);
         }
-        let sent = [0, 1].map(|m| sent.iter().map(|&value| reduced(value, m)).collect());
-        let answer = database.pack(&doubled(&parts), &database.scan(&sent));
         let half = shape.degree / 2;
         let random =
             self.random.iter().flat_map(|[random, _]| ring.coefficients(&random.times(&secret))[..half].to_vec());
+        let answer = database.pack(&doubled(&part), database.entries.exact(&sent));
         answer.iter().zip(random).map(|(fixed, random)| centred((fixed + random) % MODULUS)).collect()
     }
 
@@ -172,34 +165,35 @@ impl Norm {
         let (shape, ring) = (&database.shape, &database.ring);
         let half = shape.degree / 2;
         let mut secret = Element::zero(shape.degree);
-        let mut sums: Doubled = [0, 1].map(|_| [0, 1].map(|_| vec![0; 2 * shape.degree]));
+        let mut sums: Doubled = [0, 1].map(|_| vec![0; 2 * shape.degree]);
         for (output, (rows, [_, random])) in rows.chunks_exact(half).zip(&self.random).enumerate() {
             let rows = element(database, &[rows, &vec![0; half]].concat());
             secret.add(&random.times(&rows));
             spread(database, output, &rows, &mut sums);
         }
-        let mut key = Vec::with_capacity(DIGITS * shape.degree);
-        for (i, sums) in sums.iter().enumerate() {
-            let mut part = Element::zero(shape.degree);
-            for (m, sums) in sums.iter().enumerate() {
-                for (slots, twice) in part.modulo_mut(m).chunks_exact_mut(half).zip(sums.chunks_exact(shape.degree)) {
-                    for (k, slot) in slots.iter_mut().enumerate() {
-                        *slot = reduced(u64::from(twice[k]) + u64::from(twice[half + k]), m);
-                    }
+        let mut part = Element::zero(shape.degree);
+        for (m, sums) in sums.iter().enumerate() {
+            for (slots, twice) in part.modulo_mut(m).chunks_exact_mut(half).zip(sums.chunks_exact(shape.degree)) {
+                for (k, slot) in slots.iter_mut().enumerate() {
+                    *slot = reduced(u64::from(twice[k]) + u64::from(twice[half + k]), m);
                 }
             }
-            secret.add(&part.rotated(half - 1).times(1 << (GADGET_DROP + DIGIT_BITS * i as u32)));
-            secret.subtract(&self.key_multipliers[1][i].times(&part));
-            key.extend(ring.coefficients(&part).iter().map(|&value| centred(value) as f64));
         }
-        let mut selectors = vec![0i64; shape.columns];
-        for strip in (0..shape.columns).step_by(shape.degree) {
-            let sums = &mut selectors[strip..shape.columns.min(strip + shape.degree)];
+        secret.add(&part.rotated(half - 1).times(1 << GADGET_DROP));
+        secret.subtract(&self.key_multipliers[1].times(&part));
+        let key = ring.coefficients(&part).iter().map(|&value| centred(value) as f64).collect();
+        // At most 2^14 products of 3 and 10 bits.
+        let mut sums = vec![0i32; shape.columns];
+        let mut entries = vec![0; shape.degree];
+        for (strip, sums) in sums.chunks_mut(shape.degree).enumerate() {
+            let entries = &mut entries[..sums.len()];
             for (row, &factor) in rows.iter().enumerate() {
-                let entries = &database.entries[place(shape, row, strip)..][..sums.len()];
-                sums.iter_mut().zip(entries).for_each(|(sum, &entry)| *sum += factor * (i64::from(entry) - MIDDLE));
+                database.entries.row(row, strip * shape.degree, entries);
+                let factor = factor as i32;
+                sums.iter_mut().zip(&*entries).for_each(|(sum, &entry)| *sum += factor * (i32::from(entry) - MIDDLE));
             }
         }
+        let selectors: Vec<i64> = sums.into_iter().map(i64::from).collect();
         for (public, sums) in self.transposed.iter().zip(selectors.chunks(shape.degree)) {
             let mut padded = sums.to_vec();
             padded.resize(shape.degree, 0);
@@ -222,19 +216,15 @@ fn spread(database: &Prepared, output: usize, rows: &Element, sums: &mut Doubled
             let sign = block * LANES / half; // of the digits
             let (from, to) = (block * LANES % half, (1 - sign) * degree + block * LANES % half);
             let values = &rows.modulo(m)[(1 - sign) * half + from..][..LANES];
-            let digits = &database.digits[digit_place(shape, output, m, block)..][..(half - 1) * DIGITS * LANES];
-            for i in 0..DIGITS {
-                // At most as many products as lanes meet in a total: it stays below 2^60.
-                totals.fill(0);
-                for (j, digits) in digits.chunks_exact(DIGITS * LANES).enumerate() {
-                    let totals = totals[j..][..LANES].iter_mut();
-                    for ((total, digit), value) in totals.zip(&digits[i * LANES..][..LANES]).zip(values) {
-                        *total += u64::from(*digit) * u64::from(*value);
-                    }
+            // At most as many products as lanes meet in a total: it stays below 2^50.
+            totals.fill(0);
+            for (j, digits) in database.digits.steps(output, m, block).enumerate() {
+                for ((total, digit), value) in totals[j..].iter_mut().zip(digits).zip(values) {
+                    *total += u64::from(digit) * u64::from(*value);
                 }
-                for (sum, total) in sums[i][m][to..].iter_mut().zip(&totals).take(half + LANES) {
-                    *sum = reduced(u64::from(*sum) + total, m);
-                }
+            }
+            for (sum, total) in sums[m][to..].iter_mut().zip(&totals).take(half + LANES) {
+                *sum = reduced(u64::from(*sum) + total, m);
             }
         }
     }
@@ -282,7 +272,7 @@ mod tests {
     }
 
     fn lengths(database: &Prepared) -> [usize; 3] {
-        [database.shape.degree, DIGITS * database.shape.degree, database.shape.columns]
+        [database.shape.degree, database.shape.degree, database.shape.columns]
     }
 
     #[test]
@@ -346,10 +336,10 @@ mod tests {
         while norm.step(&honest).unwrap() {}
         assert!(norm.hides());
         assert!(matches!(norm.step(&database(32, 60)), Err(Error::Phase(_))));
-        honest.entries.fill(u16::MAX);
+        honest.entries.fill();
         let mut norm = Norm::new(&honest);
         while norm.step(&honest).unwrap() {}
         assert!(!norm.hides(), "2^{}", norm.log2());
-        assert!((LIMIT_SQUARED.log2() - 68.8).abs() < 1e-4);
+        assert!((LIMIT_SQUARED.log2() - 75.4).abs() < 1e-4);
     }
 }

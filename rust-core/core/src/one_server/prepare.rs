@@ -3,7 +3,7 @@
 //! Row r of an output is an LWE ciphertext. Its random part, as a ring element, is f_r = Σ_k a_k·D_{r,k}(1/X), where D_{r,k} has the
 //! row's centred entries of chunk k as coefficients. Packing (InspiRING, ePrint 2025/1352) sums over j < n/2 the elements
 //! A_j = (2/n)·Σ_r X^r·τ_j(f_r), τ_j: X → X^(5^j), which belong to the secrets τ_j(s). In evaluation form, all A_j follow from one
-//! transform over r at each slot ([`Stage::Across`]). From the last j down, A_j is decomposed into digits, and key-switched to
+//! transform over r at each slot ([`Stage::Across`]). From the last j down, A_j is rounded to a digit, and key-switched to
 //! τ_(j−1)(s) ([`Stage::Collapse`]). The digits depend on the database alone; what is left in the end is the answer's random part.
 
 #![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // two's complement is meant
@@ -13,29 +13,19 @@ use std::sync::Arc;
 use keyhush_kernels::modular::{Factor, MODULUS, PRIMES, less, reduced, residue};
 
 use super::column::{Tree, leaf};
+use super::digits::{Digits, doubled};
+use super::entries::Entries;
 use super::ring::{Element, Matrices, Ring};
-use super::server::{LANES, Prepared, digit_place, place};
-use super::{Context, DIGIT_BITS, DIGITS, GADGET_DROP, HINT_DROP, Shape, whitening};
+use super::server::Prepared;
+use super::{BLOCK, Context, GADGET_DROP, HINT_BITS, HINT_DROP, Shape, bits, whitening, zeroed};
 use crate::error::Error;
 
 /// Columns hashed, columns whitened, rows, slots and elements of a step: some milliseconds of work.
 const HASHED: usize = 256;
-const WHITENED: usize = 32;
+const WHITENED: usize = BLOCK;
 const ROWS: usize = 32;
 const SLOTS: usize = 128;
 const ELEMENTS: usize = 16;
-
-fn zeroed<T: Copy + Default>(count: usize) -> Result<Vec<T>, Error> {
-    let mut numbers = Vec::new();
-    numbers.try_reserve_exact(count).map_err(|_| {
-        let bytes = count * size_of::<T>();
-        Error::Layout(format!(
-            "{bytes} bytes of memory could not be had; give the server more, or plan a smaller database"
-        ))
-    })?;
-    numbers.resize(count, T::default());
-    Ok(numbers)
-}
 
 enum Stage {
     /// waiting for records; so many bytes are there
@@ -64,15 +54,14 @@ pub struct Preparing {
     columns: Vec<u8>,
     leaves: Vec<[u8; 32]>,
     seed: [u8; 32],
-    entries: Vec<u16>,
+    entries: Entries,
     /// the a_k modulo each prime, in the transform's order
     selectors: Vec<[Vec<u32>; 2]>,
-    /// for each part of the key and prime its slots, each sign twice
-    key: [[Vec<Factor>; 2]; DIGITS],
+    key: [Vec<Factor>; 2],
     /// modulo each prime, by slot: n/2 values
     rows: [Vec<u32>; 2],
     carry: Element,
-    digits: Vec<u32>,
+    digits: Digits,
     cap: Vec<u8>,
     elements: Vec<u8>,
 }
@@ -86,24 +75,21 @@ impl Preparing {
         let ring = Ring::of(shape.degree);
         let half = shape.degree / 2;
         let Matrices { selectors, key } = Matrices::new(&ring, &context.matrix_seed(), shape.chunks());
-        let doubled = |element: &Element, m: usize| {
-            let signs = element.modulo(m).chunks_exact(half);
-            let twice = signs.flat_map(|sign| sign.iter().chain(sign));
-            twice.map(|&value| Factor::new(u64::from(value), PRIMES[m])).collect()
-        };
+        let slots = doubled(&key);
+        let factors = [0, 1].map(|m| slots[m].iter().map(|&slot| Factor::new(u64::from(slot), PRIMES[m])).collect());
         Ok(Preparing {
             columns: zeroed(shape.columns * shape.column_bytes())?,
-            entries: zeroed(shape.columns * shape.rows())?,
+            entries: Entries::new(&shape)?,
             rows: [zeroed(shape.degree * half)?, zeroed(shape.degree * half)?],
-            digits: zeroed(shape.digits())?,
+            digits: Digits::new(&shape)?,
             selectors: selectors.iter().map(|element| [0, 1].map(|m| ring.in_order(element.modulo(m)))).collect(),
-            key: key.map(|element| [0, 1].map(|m| doubled(&element, m))),
+            key: factors,
             stage: Stage::Fill(0),
             leaves: Vec::with_capacity(shape.columns),
             seed: [0; 32],
             carry: Element::zero(shape.degree),
             cap: Vec::new(),
-            elements: Vec::with_capacity(4 * shape.outputs * shape.degree),
+            elements: Vec::with_capacity(shape.outputs * shape.element_bytes()),
             shape,
             context,
             attempt,
@@ -198,13 +184,7 @@ impl Preparing {
             whitening(&self.seed, (from + number) as u32, &mut mask);
             column.iter_mut().zip(&mask).for_each(|(byte, mask)| *byte ^= mask);
         }
-        for row in 0..shape.rows() {
-            // A block of columns lies within a strip, as n is a multiple of its width.
-            let entries = &mut self.entries[place(&shape, row, from)..][..to - from];
-            for (entry, column) in entries.iter_mut().zip(block.chunks_exact(bytes)) {
-                *entry = u16::from_le_bytes([column[2 * row], column[2 * row + 1]]);
-            }
-        }
+        self.entries.put(from / BLOCK, block);
         if to < shape.columns {
             return Stage::Whiten(to);
         }
@@ -217,13 +197,13 @@ impl Preparing {
         let Shape { degree, columns, .. } = self.shape;
         let half = degree / 2;
         let to = half.min(from + ROWS);
-        let (mut values, mut sums) = (vec![0; degree], vec![0u64; degree]);
+        let (mut entries, mut values, mut sums) = (vec![0; degree], vec![0; degree], vec![0u64; degree]);
         for row in from..to {
             for m in 0..2 {
                 sums.fill(0);
                 for (k, selectors) in self.selectors.iter().enumerate() {
-                    let width = degree.min(columns - k * degree);
-                    let entries = &self.entries[place(&self.shape, output * half + row, k * degree)..][..width];
+                    let entries = &mut entries[..degree.min(columns - k * degree)];
+                    self.entries.row(output * half + row, k * degree, entries);
                     self.ring.reversed_row(m, entries, &mut values);
                     for ((sum, value), selector) in sums.iter_mut().zip(&values).zip(&selectors[m]) {
                         *sum += u64::from(*value) * u64::from(*selector);
@@ -242,11 +222,10 @@ impl Preparing {
         let degree = self.shape.degree;
         let half = degree / 2;
         let to = degree.min(from + SLOTS);
-        let mut values = vec![0; degree];
+        let mut values = vec![0; half];
         for m in 0..2 {
             for (slot, line) in self.rows[m].chunks_exact_mut(half).enumerate().skip(from).take(to - from) {
-                values[..half].copy_from_slice(line);
-                values[half..].fill(0);
+                values.copy_from_slice(line);
                 self.ring.across(m, slot / half, &mut values, line);
             }
         }
@@ -280,21 +259,16 @@ impl Preparing {
         let mut slots = vec![0; shape.degree];
         for j in (to + 1..=from).rev() {
             let mut next = self.part(j - 1);
-            let digits = decomposed(&self.ring.coefficients(&self.carry));
-            for (i, digits) in digits.iter().enumerate() {
-                for (m, prime) in PRIMES.into_iter().enumerate() {
-                    buffer.iter_mut().zip(digits).for_each(|(to, &digit)| *to = residue(digit, prime));
-                    self.ring.slots(m, &mut buffer, &mut slots);
-                    for (block, lanes) in slots.as_chunks::<LANES>().0.iter().enumerate() {
-                        let at = digit_place(&shape, output, m, block) + ((j - 1) * DIGITS + i) * LANES;
-                        self.digits[at..][..LANES].copy_from_slice(lanes);
-                    }
-                    let signs = next.modulo_mut(m).chunks_exact_mut(half).zip(slots.chunks_exact(half));
-                    for (sign, (next, digits)) in signs.enumerate() {
-                        let key = &self.key[i][m][sign * shape.degree + j - 1..][..half];
-                        for ((next, &digit), factor) in next.iter_mut().zip(digits).zip(key) {
-                            *next = less(less(*next + factor.times(digit, prime), 2 * prime), prime);
-                        }
+            let digits = digits_of(&self.ring.coefficients(&self.carry));
+            for (m, prime) in PRIMES.into_iter().enumerate() {
+                buffer.iter_mut().zip(&digits).for_each(|(to, &digit)| *to = residue(digit, prime));
+                self.ring.slots(m, &mut buffer, &mut slots);
+                self.digits.put(output, m, j, &slots);
+                let signs = next.modulo_mut(m).chunks_exact_mut(half).zip(slots.chunks_exact(half));
+                for (sign, (next, digits)) in signs.enumerate() {
+                    let key = &self.key[m][sign * shape.degree + j - 1..][..half];
+                    for ((next, &digit), factor) in next.iter_mut().zip(digits).zip(key) {
+                        *next = less(less(*next + factor.times(digit, prime), 2 * prime), prime);
                     }
                 }
             }
@@ -304,19 +278,16 @@ impl Preparing {
             return Stage::Collapse(output, to);
         }
         let random = self.ring.coefficients(&self.carry);
-        self.elements.extend(random.iter().flat_map(|value| ((value >> HINT_DROP) as u32).to_le_bytes()));
+        bits::pack(random.iter().map(|value| value >> HINT_DROP), HINT_BITS, &mut self.elements);
         if output + 1 < shape.outputs { Stage::Rows(output + 1, 0) } else { Stage::Done }
     }
 }
 
-/// The digits of coefficients, centred, without their lowest 18 bits: the low one is −2^18 … 2^18 − 1, the high one the rest.
-fn decomposed(coefficients: &[u64]) -> [Vec<i32>; DIGITS] {
-    let high_and_low = coefficients.iter().map(|&value| {
+/// The digits of coefficients, which are centred and rounded: −2^22 … 2^22.
+fn digits_of(coefficients: &[u64]) -> Vec<i32> {
+    let digits = coefficients.iter().map(|&value| {
         let centred = if value > MODULUS / 2 { value as i64 - MODULUS as i64 } else { value as i64 };
-        let kept = (centred + (1 << (GADGET_DROP - 1))) >> GADGET_DROP;
-        let low = ((kept + (1 << (DIGIT_BITS - 1))) & ((1 << DIGIT_BITS) - 1)) - (1 << (DIGIT_BITS - 1));
-        (low as i32, ((kept - low) >> DIGIT_BITS) as i32)
+        ((centred + (1 << (GADGET_DROP - 1))) >> GADGET_DROP) as i32
     });
-    let (low, high) = high_and_low.unzip();
-    [low, high]
+    digits.collect()
 }

@@ -9,13 +9,14 @@
 use std::sync::{Arc, OnceLock};
 
 use keyhush_kernels::modular::{
-    Factor, MODULUS, PRIMES, backward, forward, inverse, join, less, multiply, power, reduce, residue, scale,
+    Factor, MODULUS, PRIMES, backward, forward, forward_half, inverse, join, less, multiply, power, reduce, residue,
+    scale,
 };
 
 use super::Wiped;
 use crate::random::{ChaCha, ENTROPY_BYTES};
 
-/// Δ: q = 65 536·Δ + 1.
+/// Δ: q = 16·Δ + 1.
 pub(super) const DELTA: u64 = MODULUS >> super::ENTRY_BITS;
 
 /// `a` + `b` modulo q, for numbers below q.
@@ -209,8 +210,8 @@ impl Ring {
     }
 
     /// D(1/X) for the centred entries D of a row, in the transform's order.
-    pub(super) fn reversed_row(&self, m: usize, entries: &[u16], values: &mut [u32]) {
-        const MIDDLE: i32 = 1 << (super::ENTRY_BITS - 1);
+    pub(super) fn reversed_row(&self, m: usize, entries: &[u8], values: &mut [u32]) {
+        const MIDDLE: i32 = super::entries::MIDDLE as i32;
         values.fill(0);
         if let Some((first, rest)) = entries.split_first() {
             values[0] = residue(i32::from(*first) - MIDDLE, PRIMES[m]);
@@ -221,13 +222,13 @@ impl Ring {
         self.transforms[m].forward(values);
     }
 
-    /// The values, times 2/n, of a polynomial at the slots of one sign.
+    /// The values, times 2/n, at the slots of one sign, of a polynomial of n/2 coefficients. Uses up the coefficients.
     pub(super) fn across(&self, m: usize, sign: usize, coefficients: &mut [u32], out: &mut [u32]) {
         let scale = Factor::new(inverse(out.len() as u64, u64::from(PRIMES[m])), PRIMES[m]);
-        self.transforms[m].forward(coefficients);
         let half = out.len();
+        forward_half(coefficients, &self.transforms[m].forward, PRIMES[m], sign == 1);
         for (out, &place) in out.iter_mut().zip(&self.places[sign * half..]) {
-            *out = less(scale.times(coefficients[place as usize], PRIMES[m]), PRIMES[m]);
+            *out = less(scale.times(coefficients[place as usize - sign * half], PRIMES[m]), PRIMES[m]);
         }
     }
 
@@ -256,7 +257,7 @@ impl Ring {
         self.element(|out, m| reduce(out, coefficients, m))
     }
 
-    /// The element of n coefficients of less than 28 bits.
+    /// The element of n coefficients between −2^22 and 2^22.
     pub(super) fn of_small(&self, coefficients: &[i32]) -> Element {
         self.element(|out, m| {
             for (out, value) in out.iter_mut().zip(coefficients) {
@@ -279,7 +280,7 @@ impl Ring {
         out
     }
 
-    /// A public element: its coefficients are uniform. They are the u64s of a stream, little-endian, modulo 2^56; those not below q
+    /// A public element: its coefficients are uniform. They are the u64s of a stream, little-endian, modulo 2^46; those not below q
     /// are left out.
     pub(super) fn public(&self, seed: &[u8; ENTROPY_BYTES], stream: u64) -> Element {
         let mut source = ChaCha::new(seed, stream);
@@ -295,10 +296,10 @@ impl Ring {
     }
 }
 
-/// The public elements of a database: a_k by chunk of columns, and the two of the packing key.
+/// The public elements of a database: a_k by chunk of columns, and that of the packing key.
 pub(super) struct Matrices {
     pub(super) selectors: Vec<Element>,
-    pub(super) key: [Element; super::DIGITS],
+    pub(super) key: Element,
 }
 
 impl Matrices {
@@ -306,7 +307,7 @@ impl Matrices {
         const KEY_STREAM: u64 = 1 << 32;
         Matrices {
             selectors: (0..chunks as u64).map(|k| ring.public(seed, k)).collect(),
-            key: [KEY_STREAM, KEY_STREAM + 1].map(|stream| ring.public(seed, stream)),
+            key: ring.public(seed, KEY_STREAM),
         }
     }
 }
