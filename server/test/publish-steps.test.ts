@@ -205,6 +205,26 @@ test('a batch that the first server refused, and sends to the others itself, is 
   }
 })
 
+test('a machine without the record sends nothing while one server alone has a batch, and one with the record goes on', async () => {
+  const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
+  let parted = 0
+  for (let effect = 1; effect <= 12; effect++) {
+    const world = await World.begin(dataset, 2, [PUBLISHER])
+    const [first, second] = [...world.servers.values()] as [Server, Server]
+    await outcomeOf(run(world, 'edit', { effect, fate: 'killed after', arrives: 0 }))
+    if (first.epoch > second.epoch) {
+      parted += 1
+      expect(await outcomeOf(run(world, 'other', undefined, new PublisherRecord(), true))).toMatchObject({ exit: 4 })
+      expect([first.epoch, second.epoch, world.sent]).toEqual([2, 1, 0])
+      expect(await outcomeOf(run(world, 'other'))).toBeUndefined()
+      await world.expectWhole(`${effect}`)
+      expect([await world.made(RUNS.edit), await world.made(RUNS.other)]).toEqual([1, 1])
+    }
+    await world.end()
+  }
+  expect(parted).toBeGreaterThan(0)
+})
+
 test('while the first server refuses what it has checked, nothing else is sent; a generation that it refuses is in the way of nothing', async () => {
   const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
   for (const [refused, epoch] of [
