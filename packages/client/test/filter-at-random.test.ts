@@ -1,5 +1,5 @@
 // Maps with filters in two tabs, over one disk, at random: epochs that one server alone gets, lists and filters that are withheld, tabs that
-// close and come back, and time. What is answered without a lookup is so at an epoch behind which no server has shown another for a minute,
+// close, die while they write, and come back, and time. What is answered without a lookup is so at an epoch behind which no server has shown another for a minute,
 // and servers were asked within five minutes.
 
 import fc from 'fast-check'
@@ -24,6 +24,7 @@ type Step =
   | { readonly does: 'withhold'; readonly by: readonly string[] }
   | { readonly does: 'pass'; readonly ms: number }
   | { readonly does: 'reopen'; readonly tab: 0 | 1 }
+  | { readonly does: 'die'; readonly tab: 0 | 1; readonly when: 'before' | 'after' }
   | { readonly does: 'sync'; readonly tab: 0 | 1 }
   | { readonly does: 'call'; readonly tab: 0 | 1; readonly keys: readonly string[] }
 /** which come and go */
@@ -39,7 +40,17 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 3,
     arbitrary: fc.record({ does: fc.constant('pass' as const), ms: fc.constantFrom(1_000, 61_000, 400_000) }),
   },
-  { weight: 2, arbitrary: tabs.chain(tab => fc.constantFrom<Step>({ does: 'reopen', tab }, { does: 'sync', tab })) },
+  {
+    weight: 2,
+    arbitrary: tabs.chain(tab =>
+      fc.constantFrom<Step>(
+        { does: 'reopen', tab },
+        { does: 'sync', tab },
+        { does: 'die', tab, when: 'before' },
+        { does: 'die', tab, when: 'after' },
+      ),
+    ),
+  },
   { weight: 6, arbitrary: fc.record({ does: fc.constant('call' as const), tab: tabs, keys: some }) },
 )
 
@@ -70,7 +81,13 @@ async function live(steps: readonly Step[], how: Partial<OpenWithOptions>): Prom
   }
   const open = async () => {
     /** when this tab was shown epochs first, and when it asked last */
-    const told = { since: new Map<number, number>(), askedAt: Number.NEGATIVE_INFINITY, now: () => 0 }
+    const told = {
+      since: new Map<number, number>(),
+      askedAt: Number.NEGATIVE_INFINITY,
+      now: () => 0,
+      /** it dies when it writes, before or after */
+      dies: undefined as 'before' | 'after' | undefined,
+    }
     const fetch: Environment['fetch'] = (url, init) => {
       if (url.endsWith('/v1/info')) {
         const epoch = shows[url.slice(0, -'/v1/info'.length)]!
@@ -79,7 +96,7 @@ async function live(steps: readonly Step[], how: Partial<OpenWithOptions>): Prom
       }
       return network.fetch(url, init)
     }
-    const life = await opened(directory, { ...how, storage: 'required' }, { openStore, fetch })
+    const life = await opened(directory, { ...how, storage: 'required' }, { openStore: dying(openStore, told), fetch })
     told.now = life.clock.now
     return { ...life, told }
   }
@@ -99,7 +116,12 @@ async function live(steps: readonly Step[], how: Partial<OpenWithOptions>): Prom
     else if (taken.does === 'pass') for (const { harness } of both) await pass(harness, taken.ms)
     else {
       const tab = both[taken.tab]!
-      if (taken.does === 'sync') await tab.drive(tab.map.sync({ timeoutMs: 10_000 }).catch(expectKnown))
+      if (taken.does === 'die') {
+        tab.told.dies = taken.when
+        await tab.drive(tab.map.sync({ timeoutMs: 10_000 }).catch(expectKnown))
+        await tab.drive(tab.map.close().catch(expectKnown))
+        both[taken.tab] = await open()
+      } else if (taken.does === 'sync') await tab.drive(tab.map.sync({ timeoutMs: 10_000 }).catch(expectKnown))
       else if (taken.does === 'reopen') {
         await tab.drive(tab.map.close())
         both[taken.tab] = await open()
@@ -134,6 +156,32 @@ async function live(steps: readonly Step[], how: Partial<OpenWithOptions>): Prom
   }
   for (const { map, drive } of both) await drive(map.close())
   return answered
+}
+
+/** A store that fails when its tab dies. */
+function dying(
+  openStore: Environment['openStore'],
+  tab: { readonly dies: 'before' | 'after' | undefined },
+): Environment['openStore'] {
+  return async (...parameters) => {
+    const { store, ...others } = await openStore(...parameters)
+    const writing =
+      (write: (...given: unknown[]) => Promise<unknown>) =>
+      async (...given: unknown[]) => {
+        if (tab.dies === 'before') throw new Error('the tab is gone')
+        const written = await write(...given)
+        if (tab.dies !== undefined) throw new Error('the tab is gone')
+        return written
+      }
+    const proxied = new Proxy(store, {
+      get(of, name) {
+        const member: unknown = Reflect.get(of, name, of)
+        if (typeof member !== 'function') return member
+        return name === 'begin' || name === 'updatePartial' ? writing(member.bind(of)) : member.bind(of)
+      },
+    })
+    return { ...others, store: proxied }
+  }
 }
 
 function expectKnown(error: unknown): undefined {

@@ -1,6 +1,6 @@
 // Mode `filter`: what it excludes, what it follows, what it asks servers, and what it keeps.
 
-import { confidentialId, type Manifest, toHex } from '@keyhush/protocol'
+import { confidentialId, decodeManifest, type Manifest, toHex } from '@keyhush/protocol'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
@@ -329,6 +329,29 @@ describe('what is stored', () => {
     await filtered(directory, { publisherKey: other.publicKey }, { openStore })
     const { events } = await filtered(directory, {}, { openStore })
     expect(events).toContainEqual({ type: 'discarded', reason: 'unreadable' })
+  })
+
+  test('is no epoch that nobody has signed, though its list was read on the way to a later one', async () => {
+    const { openStore, stores } = disk()
+    const directory = marked()
+    const { map, sync } = await filtered(directory, {}, { openStore })
+    directory.publish({ [KEYS[0]!]: undefined })
+    directory.network.signatures.pop()
+    // The list of the third epoch leads nowhere, and the rest of it is withheld.
+    const list = new Uint8Array(directory.newest.manifest.updateListBytes).fill(1)
+    const updateListHash = core.blake3(list)
+    directory.publish({ [KEYS[1]!]: undefined }, [A, B], { updateListHash })
+    const { directoryHash, slotMarksHash } = directory.newest.manifest
+    const spoil = ({ path }: Seen) => {
+      if (path.endsWith(toHex(updateListHash))) return new Response(list)
+      const isRest = [directoryHash, slotMarksHash!].some(hash => path.endsWith(toHex(hash)))
+      return isRest ? new Response('', { status: 404 }) : undefined
+    }
+    Object.assign(directory.network.misbehave, { [A]: spoil, [B]: spoil })
+    await sync().catch(() => {})
+    expect(map.epoch).toBe(2)
+    const [[, store]] = [...stores] as [[string, MemoryStore]]
+    expect(decodeManifest((await store.read())!.record.manifest).epoch).toBe(1)
   })
 
   test('is removed by discardState, with the names of the servers alone', async () => {
