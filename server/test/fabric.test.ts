@@ -144,6 +144,16 @@ test('of a replica that hangs, another answers, and the next call does not wait 
   expect(held).toBeGreaterThanOrEqual(1)
 })
 
+test('if a shard has become slower, the deadline follows', async () => {
+  let milliseconds = 0
+  const url = await site((_request, response) => void setTimeout(() => response.end('answer'), milliseconds))
+  const fabric = fabricOf(url)
+  for (let i = 0; i < 2; i++) await fabric.ask(1, call)
+  milliseconds = 1300 // the shortest deadline is 1000
+  expect(text(await fabric.ask(1, call))).toBe('answer')
+  expect(fabric.replicas[1]).toMatchObject({ shard: 1, late: 1, failed: 0 })
+})
+
 test('sound replicas of each shard take turns', async () => {
   const asked: string[] = []
   const named = (name: string) =>
@@ -185,6 +195,19 @@ test('a connection that the server closed between two calls is no failure', asyn
   for (let i = 0; i < 2; i++) expect(text(await fabric.ask(0, call))).toBe('answer')
   expect(asked).toBe(3)
   expect(fabric.problem).toBeUndefined()
+})
+
+test('a reply that breaks off is a failure, also on a connection that was used before', async () => {
+  let asked = 0
+  const url = await site((_request, response) => {
+    asked++
+    if (asked === 1) return response.end('answer')
+    return response.write('ans', () => response.socket!.destroy())
+  })
+  const fabric = fabricOf(url)
+  await fabric.ask(0, call)
+  await expect(fabric.ask(0, call)).rejects.toMatchObject(away)
+  expect([asked, fabric.replicas[0]!.failed]).toEqual([4, 3])
 })
 
 test('URLs without a place for the shard are refused', () => {
