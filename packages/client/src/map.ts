@@ -188,7 +188,8 @@ export class OpenedMap {
   }
 
   /**
-   * The filter: the version it is of, its bytes, and whether it answers. While it is `behind` it excludes nothing. Undefined: the map has none.
+   * The filter: the version it is of, its bytes, and whether it answers. While it is `behind` it excludes nothing. Undefined: the map has none,
+   * or in mode `auto` needs none now.
    */
   get filter(): FilterInfo | undefined {
     return this.#session.filter

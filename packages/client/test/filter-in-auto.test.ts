@@ -186,10 +186,13 @@ test('with a stored filter it opens offline, and answers; with a stored state, t
   for (let i = 0; i < PAYS; i++) expect(textOf(await drive(map.get(LISTED)))).toBe('v0..........')
   await until(clock, () => map.mode === 'full')
   await drive(map.close())
-  const third = await auto(how, { directory, openStore })
+  directory.network.push = true
+  const third = await auto({ ...how, push: true }, { directory, openStore })
   await until(third.clock, () => third.map.mode === 'full')
   expect(third.map.filter).toBeUndefined()
   expect(third.events.map(({ type }) => type)).toContain('mode')
+  directory.publish({ [OTHER]: 'new' })
+  await until(third.clock, () => third.map.epoch === 2)
 })
 
 describe('it does not open', () => {

@@ -220,6 +220,7 @@ class FilteredSession implements Session {
     if (this.#beginning === undefined) {
       this.#beginning = this.#begin().then(() => {
         this.#hasBegun = true
+        if (this.#listens) this.#inner.listen()
       })
       this.#beginning.catch(() => {
         this.#beginning = undefined
@@ -230,7 +231,7 @@ class FilteredSession implements Session {
 
   listen(): void {
     this.#listens = true
-    this.#inner.listen()
+    if (this.#hasBegun) this.#inner.listen()
     this.#tend()
   }
 
