@@ -23,7 +23,7 @@ const alone = [
 
 /** What takes ten seconds or more. It begins first where no run before has measured it. */
 const long = [
-  ...['durability', 'process'].map(name => `server/test/${name}`),
+  ...['durability.all', 'process.all'].map(name => `server/test/${name}`),
   ...[
     'package/package.all',
     'package/release.all',
@@ -35,8 +35,8 @@ const long = [
     'world/living/mutants.all',
     'world/state/every-step',
   ].map(name => `tests/${name}`),
-  ...['sizes', 'testing', 'trust', 'dev'].map(name => `tests/e2e/${name}`),
-  ...['demo', 'demo-pages', 'kills', 'reloads-and-private-windows', 'sdk', 'store', 'tabs'].map(
+  ...['sizes', 'testing.all', 'trust', 'dev.all'].map(name => `tests/e2e/${name}`),
+  ...['demo', 'demo-pages.all', 'kills.all', 'reloads-and-private-windows.all', 'sdk', 'store', 'tabs.all'].map(
     name => `tests/browsers/${name}`,
   ),
   ...['deviating.all', 'end-to-end.all', 'server-updates.all', 'vectors.all'].map(

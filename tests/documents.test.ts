@@ -221,7 +221,7 @@ const THREATS = readFileSync(join(root, 'docs/threat-model.md'), 'utf8')
 const SHORT: readonly (readonly [RegExp, string])[] = [
   [/^client\//, 'packages/client/test/'],
   [/^core\//, 'rust-core/core/tests/'],
-  [/^server\/(?=[\w-]+\.test\.ts$)/, 'server/test/'],
+  [/^server\/(?=[\w-]+(\.all)?\.test\.ts$)/, 'server/test/'],
   [/^pointproofs\//, 'packages/pointproofs/test/'],
   [/^confidential\//, 'packages/confidential/test/'],
 ]

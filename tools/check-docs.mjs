@@ -60,7 +60,7 @@ const foreign = {
 function isThere(path, file) {
   for (let folder = dirname(file); ; folder = dirname(folder)) {
     // Short for a test of the server: `server/publish.test.ts`.
-    if (existsSync(join(root, path.replace(/^server\/(?=[\w-]+\.test\.ts$)/, 'server/test/')))) return true
+    if (existsSync(join(root, path.replace(/^server\/(?=[\w-]+(\.all)?\.test\.ts$)/, 'server/test/')))) return true
     if (existsSync(join(root, folder, path)) || existsSync(join(root, folder, path.replace(/\.js$/, '.ts'))))
       return true
     if (folder === '.') return false

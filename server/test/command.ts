@@ -1,5 +1,5 @@
 // The `keyhush` command in this process, which is all of it but the half second that a process of its own takes to begin.
-// What only a process shows is in process.test.ts; servers do not end, and are processes everywhere.
+// What only a process shows is in process.all.test.ts; servers do not end, and are processes everywhere.
 
 import { expect } from 'vitest'
 import { run } from '../dist/cli.js'

@@ -1,5 +1,5 @@
 // A new generation (docs/protocol.md): what it is made of, what is answered meanwhile and afterwards, and what is
-// refused. That a crash leaves the old generation or the new one is durability.test.ts's.
+// refused. That a crash leaves the old generation or the new one is durability.all.test.ts's.
 
 import { setImmediate as nextTask } from 'node:timers/promises'
 import { type Batch, type Manifest, toHex, withClaim } from '@keyhush/protocol'

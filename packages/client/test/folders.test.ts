@@ -1,5 +1,5 @@
 // A folder of files on any static host in the place of a server (docs/protocol.md, Without a server). How it is written:
-// server/test/folder.test.ts. Real hosts: tests/e2e/static.test.ts.
+// server/test/folder.all.test.ts. Real hosts: tests/e2e/static.all.test.ts.
 
 import { encodeEvent, type Info, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'

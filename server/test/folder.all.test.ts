@@ -1,5 +1,5 @@
 // `keyhush publish --folder`: a folder for a static host takes the place of a server. What clients make of it is in
-// tests/e2e/static.test.ts.
+// tests/e2e/static.all.test.ts.
 
 import { execFileSync } from 'node:child_process'
 import * as fs from 'node:fs/promises'
