@@ -51,6 +51,8 @@ test('excluded calls send nothing, and do not count towards a state; beside that
   await drive(map.get(LISTED))
   await until(clock, () => map.mode === 'full')
   expect(map.filter).toBeUndefined()
+  await rest()
+  expect(network.streams.size).toBe(2) // the state's alone
   const [asked, told] = [network.seen.length, events.length]
   expect(await drive(map.get(ABSENT))).toBeUndefined()
   expect(network.seen.length).toBeGreaterThan(asked)
