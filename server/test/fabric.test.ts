@@ -3,6 +3,7 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { decodeManifest, encodeManifest } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { Fabric, type Replica } from '../dist/sharded/fabric.js'
@@ -154,6 +155,29 @@ test('if a shard has become slower, the deadline follows', async () => {
   expect(fabric.replicas[1]).toMatchObject({ shard: 1, late: 1, failed: 0 })
 })
 
+test('a replica that shows its manifest and answers no lookups holds ever fewer of them, and not for longer', async () => {
+  let hangs = false
+  let [held, slowest] = [0, 0]
+  const first = await site((request, response) => {
+    if (request.method === 'GET') return response.end('manifest')
+    if (!hangs) return response.end('answer')
+    return held++
+  })
+  const second = await site((_request, response) => response.end('answer'))
+  const fabric = fabricOf(first, second)
+  for (let i = 0; i < 2; i++) await fabric.ask(2, call)
+  hangs = true
+  for (const end = performance.now() + 8000; performance.now() < end; await sleep(20)) {
+    const begun = performance.now()
+    expect(text(await fabric.ask(2, call))).toBe('answer')
+    slowest = Math.max(slowest, performance.now() - begun)
+  }
+  // At the start, and after one, two and four seconds.
+  expect(held).toBeLessThanOrEqual(3)
+  expect(held).toBeGreaterThanOrEqual(2)
+  expect(slowest).toBeLessThan(1500)
+})
+
 test('sound replicas of each shard take turns', async () => {
   const asked: string[] = []
   const named = (name: string) =>
@@ -210,7 +234,15 @@ test('a reply that breaks off is a failure, also on a connection that was used b
   expect([asked, fabric.replicas[0]!.failed]).toEqual([4, 3])
 })
 
-test('URLs without a place for the shard are refused', () => {
-  for (const templates of [[], ['http://a:80'], ['ftp://{shard}'], ['http://a-{shard}:99999']])
+test('URLs without a place for the shard are refused, and it may be anywhere', () => {
+  for (const templates of [
+    [],
+    ['http://a:80'],
+    ['ftp://{shard}'],
+    ['http://a-{shard}:99999'],
+    ['http://a:6553{shard}3'],
+  ])
     expect(() => new Fabric(4, templates)).toThrow(/--shards: expected URLs such as .* got .*; give them/)
+  const { replicas } = fabricOf('http://a:808{shard}/{shard}')
+  expect(replicas.map(({ url }) => url)).toEqual([0, 1, 2, 3].map(shard => `http://a:808${shard}/${shard}`))
 })

@@ -45,6 +45,10 @@ interface Target extends Replica {
   readonly options: http.RequestOptions
   /** of paths */
   readonly prefix: string
+  /** After a failure it is not probed before this time, by the monotonic clock. */
+  probedFrom: number
+  /** for so long, the next time: doubled by each failure without a right reply in between */
+  rest: number
 }
 
 interface ShardState {
@@ -61,6 +65,8 @@ const [SHORTEST_DEADLINE, LONGEST_DEADLINE] = [1000, 10_000]
 const [PATIENCE, RECENT] = [3, 32]
 const PAUSE_MILLISECONDS = 250
 const PROBE_MILLISECONDS = 1000
+/** A replica may show its manifest, and answer no lookups: it is not tried again each second. */
+const LONGEST_REST = 60_000
 const MOST_ERROR_BYTES = 16 * 1024
 
 class LateError extends Error {
@@ -83,18 +89,23 @@ export class Fabric {
 
   /** `templates`: URLs with `{shard}`, first those of the replicas that write. Throws OperatorError. */
   constructor(shards: number, templates: readonly string[]) {
-    const wrong = templates.find(url => !/^https?:\/\/.*\{shard\}/.test(url) || !URL.canParse(url))
+    const urlOf = (template: string, shard: number) => template.replaceAll('{shard}', `${shard}`).replace(/\/+$/, '')
+    // `{shard}` may stand in a port, so the last shard has the longest.
+    const wrong = templates.find(
+      template => !/^https?:\/\/.*\{shard\}/.test(template) || !URL.canParse(urlOf(template, shards - 1)),
+    )
     if (templates.length === 0 || wrong !== undefined) {
       const got = wrong === undefined ? 'none' : JSON.stringify(wrong)
       throw new OperatorError(`--shards: expected URLs such as http://a-{shard}.shards:8080, got ${got}; give them`)
     }
     this.shards = shards
     const replicaOf = (shard: number) => (template: string, number: number) => {
-      const url = template.replaceAll('{shard}', `${shard}`).replace(/\/+$/, '')
+      const url = urlOf(template, shard)
       const target = new URL(url)
       const [client, agent] = target.protocol === 'http:' ? [http, this.#agents[0]] : [https, this.#agents[1]]
       const reached = { client, agent, options: urlToHttpOptions(target), prefix: target.pathname.replace(/\/$/, '') }
-      return { shard, number, url, problem: undefined, late: 0, failed: 0, ...reached }
+      const rested = { probedFrom: 0, rest: PROBE_MILLISECONDS }
+      return { shard, number, url, problem: undefined, late: 0, failed: 0, ...reached, ...rested }
     }
     this.#states = Array.from({ length: shards }, (_, i) => ({
       replicas: templates.map(replicaOf(i)),
@@ -117,6 +128,7 @@ export class Fabric {
     const turned = all.map((_, i) => all[(turn + i) % all.length]!)
     const inOrder = [...turned.filter(isSound), ...turned.filter(replica => !isSound(replica))]
     const tries = call.only === 'writer' ? 1 : TRIES
+    let late = 0
     for (let i = 0, isFull = false; i < tries && !this.#isClosed; i++) {
       if (isFull || i >= all.length) await sleep(PAUSE_MILLISECONDS)
       const replica = call.only === 'writer' ? all[0]! : inOrder[i % all.length]!
@@ -124,14 +136,16 @@ export class Fabric {
       try {
         const reply = await this.#send(replica, call, deadline)
         call.isRight?.(reply)
+        if (call.deadline === undefined) note(state, performance.now() - begun)
+        Object.assign(replica, { rest: PROBE_MILLISECONDS, probedFrom: 0 })
         return reply
       } catch (error) {
         if (error instanceof Refusal && call.passesOn?.(error)) throw error
+        // If all have become slower, deadlines follow. One that hangs beside another has no say.
+        if (error instanceof LateError && call.deadline === undefined && (all.length === 1 || late++ > 0))
+          note(state, performance.now() - begun)
         isFull = error instanceof Refusal && error.code === 'instant_full'
         if (!isFull && !this.#isClosed) this.#failed(replica, error as Error)
-      } finally {
-        // Late ones count, too: if all have become slower, deadlines follow.
-        if (call.deadline === undefined) note(state, performance.now() - begun)
       }
     }
     throw new Refusal('not_ready', 'a part of this database does not answer now; try again')
@@ -143,12 +157,16 @@ export class Fabric {
     for (const agent of this.#agents) agent.destroy()
   }
 
-  #failed(replica: Replica, error: Error): void {
+  #failed(replica: Target, error: Error): void {
     const isLate = error instanceof LateError
     replica[isLate ? 'late' : 'failed']++
     const wasSound = isSound(replica)
     replica.problem = `shard ${replica.shard} at ${replica.url}: ${error.message}`
-    if (wasSound) this.onChange(replica)
+    if (wasSound) {
+      replica.probedFrom = performance.now() + replica.rest
+      replica.rest = Math.min(LONGEST_REST, 2 * replica.rest)
+      this.onChange(replica)
+    }
     this.#probeLater()
   }
 
@@ -156,7 +174,9 @@ export class Fabric {
     if (this.#isClosed || this.replicas.every(isSound)) return
     this.#probing ??= setTimeout(async () => {
       const all = this.#states.flatMap(({ replicas }) => replicas)
-      await Promise.all(all.filter(replica => !isSound(replica)).map(replica => this.#probe(replica)))
+      const now = performance.now()
+      const isDue = (replica: Target) => !isSound(replica) && replica.probedFrom <= now
+      await Promise.all(all.filter(isDue).map(replica => this.#probe(replica)))
       this.#probing = undefined
       this.#probeLater()
     }, PROBE_MILLISECONDS).unref()
