@@ -83,6 +83,21 @@ test('at first, shards that do not fit together are refused, and nothing is stor
   }
 })
 
+test('it starts before shards that have the next epoch and have forgotten the one before its own', async () => {
+  const shards = await shardsFrom(await shardFolders())
+  const storage = new Kept()
+  const first = await opened(shards.template, storage)
+  await advance(shards, first)
+  await first.close()
+  const unknown = { code: 'epoch_unknown', message: 'another', generation: 1, epoch: 3 }
+  shards.proxy.lie = (_shard, path, reply) =>
+    path.endsWith('epoch=1') ? { status: 404, body: Buffer.from(JSON.stringify(unknown)) } : reply
+  const again = await opened(shards.template, storage)
+  expect(again.list().map(({ epoch }) => epoch)).toEqual([2])
+  expect(again.find(1, 1)).toBeUndefined()
+  expect(again.fabric.problem).toBeUndefined()
+})
+
 test('it waits for shards that start with it', async () => {
   const shards = await shardsFrom(await shardFolders())
   let away = 5

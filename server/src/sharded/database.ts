@@ -129,7 +129,15 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
       newest = await storedEpoch(core, store, fabric, head.epoch, goesOn)
     }
     const { epoch } = newest.manifest
-    const previous = epoch === 1 ? undefined : await storedEpoch(core, store, fabric, epoch - 1, goesOn)
+    // Shards that have the next epoch already may have forgotten the one before: clients of it are told so.
+    const isForgotten = (error: unknown) => error instanceof Refusal && error.code === 'epoch_unknown'
+    const previous =
+      epoch === 1
+        ? undefined
+        : await storedEpoch(core, store, fabric, epoch - 1, goesOn, isForgotten).catch((error: Error) => {
+            if (!isForgotten(error)) throw error
+            return undefined
+          })
     const heads = new Heads(newest, previous)
     const database = new ShardedDatabase(storage, store, fabric, heads, options)
     await database.past.index()
@@ -262,8 +270,18 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
   }
 }
 
-/** An epoch as it is stored, with the shards' manifests of it. Throws DatasetError, which names the shard that has another. */
-async function storedEpoch(core: Core, store: EpochStore, fabric: Fabric, epoch: number, goesOn: () => boolean) {
+/**
+ * An epoch as it is stored, with the shards' manifests of it. Throws DatasetError, which names the shard that has another, and what
+ * `passesOn` says.
+ */
+async function storedEpoch(
+  core: Core,
+  store: EpochStore,
+  fabric: Fabric,
+  epoch: number,
+  goesOn: () => boolean,
+  passesOn?: (refusal: Refusal) => boolean,
+) {
   const { location } = store
   const refuse = (reason: string, where = location): never => {
     throw new DatasetError(where, `${reason}. Nothing is answered before it is as it was`)
@@ -275,7 +293,7 @@ async function storedEpoch(core: Core, store: EpochStore, fabric: Fabric, epoch:
   const manifest = bytes && decodeManifest(bytes)
   if (manifest?.shards !== fabric.shards)
     return refuse(`expected a database of ${fabric.shards} shards, got one of ${manifest?.shards ?? 'none'}`)
-  const shards = await shardsAt(fabric, manifest, goesOn)
+  const shards = await shardsAt(fabric, manifest, goesOn, passesOn)
   const names = (shard: number) => list?.subarray(shard * HASH_BYTES, (shard + 1) * HASH_BYTES) ?? new Uint8Array()
   const other = shards.findIndex(({ bytes }, shard) => !equalBytes(core.blake3(bytes), names(shard)))
   if (other >= 0)
@@ -287,7 +305,12 @@ async function storedEpoch(core: Core, store: EpochStore, fabric: Fabric, epoch:
 }
 
 /** The shards' manifests of an epoch. Asks again while `goesOn`; then throws a `not_ready` Refusal, and the fabric says which does not answer. */
-async function shardsAt(fabric: Fabric, { generation, epoch }: EpochNumbers, goesOn: () => boolean) {
+async function shardsAt(
+  fabric: Fabric,
+  { generation, epoch }: EpochNumbers,
+  goesOn: () => boolean,
+  passesOn: (refusal: Refusal) => boolean = () => false,
+) {
   const read = (bytes: Uint8Array): KnownManifest => {
     const manifest = decodeManifest(bytes)
     if (manifest.generation === generation && manifest.epoch === epoch) return { manifest, bytes }
@@ -295,13 +318,13 @@ async function shardsAt(fabric: Fabric, { generation, epoch }: EpochNumbers, goe
   }
   const call = {
     ...{ path: `/v1/manifest?generation=${generation}&epoch=${epoch}`, most: LONGEST_MANIFEST_BYTES },
-    ...{ deadline: MANIFEST_MILLISECONDS, isRight: read },
+    ...{ deadline: MANIFEST_MILLISECONDS, isRight: read, passesOn },
   }
   for (;;) {
     try {
       return await Promise.all(Array.from({ length: fabric.shards }, async (_, i) => read(await fabric.ask(i, call))))
     } catch (error) {
-      if (!goesOn()) throw error
+      if ((error instanceof Refusal && passesOn(error)) || !goesOn()) throw error
       await sleep(PAUSE_MILLISECONDS)
     }
   }
