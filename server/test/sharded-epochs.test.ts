@@ -177,6 +177,10 @@ test('shards that were built anew or put back get what they lack from the publis
     }
   }
   expect(later.databases.map(({ newest }) => newest.manifest.epoch)).toEqual([4, 1, 4, 3])
+  // Shard 2 starts with the coordinator.
+  let away = 3
+  later.proxy.lie = (shard, _path, reply) =>
+    shard === 2 && away-- > 0 ? { status: 503, body: Buffer.from('starting') } : reply
   const again = await coordinatorOf([later.template], { storage: first.storage, ...options, batches: bodies.reverse() })
   expect(later.databases.map(({ newest }) => newest.manifest.epoch)).toEqual(all(4))
   expect(again.sharded.newest.manifestHash).toBe(manifestHash)

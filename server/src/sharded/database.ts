@@ -114,9 +114,18 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     const { key, batches = [] } = options
     if (key !== undefined && head !== undefined && batches.length > 0) {
       const made = async (epoch: number) => (epoch > head.epoch ? 'none' : (await store.batch(epoch))?.batch)
-      await catchUp({ core, fabric, key }, batches, made).catch((error: Error) => {
-        throw new DatasetError('--catch-up', error.message)
-      })
+      // Shards may start with it: what they have taken they do not lack when they are asked again.
+      for (let isDone = false; !isDone; ) {
+        isDone = await catchUp({ core, fabric, key }, batches, made).then(
+          () => true,
+          async (error: Error) => {
+            const isAway = error instanceof Refusal && error.code === 'not_ready'
+            if (!isAway || !goesOn()) throw new DatasetError('--catch-up', error.message)
+            await sleep(PAUSE_MILLISECONDS)
+            return false
+          },
+        )
+      }
     }
     let newest: ShardedEpoch
     if (head === undefined) {
