@@ -207,6 +207,22 @@ test('a call for the replica that writes goes to no other, and once', async () =
   expect(asked).toEqual(['first'])
 })
 
+test('a process that has several shards gets no more batches at once than it takes', async () => {
+  let [underWay, most, asked] = [0, 0, 0]
+  const url = await site((_request, response) => {
+    most = Math.max(most, ++underWay)
+    setTimeout(() => {
+      underWay--
+      response.end('answer')
+    }, 50)
+    asked++
+  })
+  const fabric = fabricOf(url)
+  const shards = [0, 1, 2, 3, 0, 1, 2, 3]
+  await Promise.all(shards.map(shard => fabric.ask(shard, { ...call, only: 'writer' })))
+  expect([asked, most]).toEqual([8, 3])
+})
+
 test('a connection that the server closed between two calls is no failure', async () => {
   let asked = 0
   const url = await site((request, response) => {

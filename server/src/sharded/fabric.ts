@@ -67,6 +67,8 @@ const PAUSE_MILLISECONDS = 250
 const PROBE_MILLISECONDS = 1000
 /** A replica may show its manifest, and answer no lookups: it is not tried again each second. */
 const LONGEST_REST = 60_000
+/** A process reads four batches at a time (limits/batches.ts), and may have several shards. */
+const BATCHES_AT_ONCE = 3
 const MOST_ERROR_BYTES = 16 * 1024
 
 class LateError extends Error {
@@ -84,6 +86,8 @@ export class Fabric {
   onChange: (replica: Replica) => void = () => {}
   readonly #agents = [new http.Agent({ keepAlive: true }), new https.Agent({ keepAlive: true })] as const
   readonly #states: readonly ShardState[]
+  /** of each process: calls that write and are under way */
+  readonly #writes = new Map<string, Set<Promise<unknown>>>()
   #probing: NodeJS.Timeout | undefined
   #isClosed = false
 
@@ -134,7 +138,8 @@ export class Fabric {
       const replica = call.only === 'writer' ? all[0]! : inOrder[i % all.length]!
       const [begun, deadline] = [performance.now(), call.deadline ?? deadlineOf(state)]
       try {
-        const reply = await this.#send(replica, call, deadline)
+        const isWrite = call.only === 'writer' && call.body !== undefined
+        const reply = await (isWrite ? this.#write(replica, call, deadline) : this.#send(replica, call, deadline))
         call.isRight?.(reply)
         if (call.deadline === undefined) note(state, performance.now() - begun)
         Object.assign(replica, { rest: PROBE_MILLISECONDS, probedFrom: 0 })
@@ -190,6 +195,21 @@ export class Fabric {
     if (bytes === undefined || (head !== undefined && !equalBytes(bytes, head.bytes))) return
     replica.problem = undefined
     this.onChange(replica)
+  }
+
+  /** Sends a body to a process that writes, in its turn. */
+  async #write(replica: Target, call: Call, deadline: number): Promise<Uint8Array> {
+    const { origin } = new URL(replica.url)
+    const underWay = this.#writes.get(origin) ?? new Set()
+    this.#writes.set(origin, underWay)
+    while (underWay.size >= BATCHES_AT_ONCE) await Promise.race(underWay)
+    const sent = this.#send(replica, call, deadline)
+    const over: Promise<unknown> = sent.then(
+      () => underWay.delete(over),
+      () => underWay.delete(over),
+    )
+    underWay.add(over)
+    return await sent
   }
 
   #send(replica: Target, call: Call, deadline: number): Promise<Uint8Array> {
