@@ -91,8 +91,8 @@ export function publishRoutes(
       }
     })
   }
-  takeBatches(EPOCHS, 'batch', updatable.publish.bind(updatable))
-  takeBatches(CHECKS, 'check', updatable.check.bind(updatable))
+  takeBatches(EPOCHS, 'batch', (...batch) => updatable.publish(...batch))
+  takeBatches(CHECKS, 'check', (...batch) => updatable.check(...batch))
 
   const signatures = {
     bodyLimit: MOST_SIGNATURE_BYTES,
