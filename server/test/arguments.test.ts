@@ -145,6 +145,7 @@ test('an error class is an OperatorError, so that a command prints a sentence an
     'base/errors.ts: OperatorError',
     'base/errors.ts: ThreadError',
     'base/refusal.ts: Refusal',
+    'sharded/fabric.ts: LateError',
     'storage/postgres.ts: CalledOff',
   ]
   const src = join(import.meta.dirname, '../src')

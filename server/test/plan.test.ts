@@ -71,7 +71,7 @@ test('plan lists the modes that suit the number of servers, and an instant looku
   expect(ways(one)).toEqual(['local', 'instant, experimental', 'single'])
   expect(ways(three)).toEqual(['local', 'instant', 'single'])
   const lookup = (of: string[][]) => of.find(([way]) => /^instant/.test(way!))![2]
-  expect([lookup(one), lookup(three), lookup(five)]).toEqual(['56.0 kB', '8.5 kB', '11.5 kB'])
+  expect([lookup(one), lookup(three), lookup(five)]).toEqual(['35.0 kB', '8.5 kB', '11.5 kB'])
   await expectRefused(plan(...small, '--servers', '9'), 'It must be from 1 to 8')
 })
 
