@@ -207,6 +207,18 @@ test('a call for the replica that writes goes to no other, and once', async () =
   expect(asked).toEqual(['first'])
 })
 
+test('a password in a URL is sent, and stands in no message', async () => {
+  const sent: (string | undefined)[] = []
+  const url = await site((request, response) => {
+    sent.push(request.headers.authorization)
+    refuse(response, 500, 'internal')
+  })
+  const fabric = fabricOf(url.replace('//', '//operator:secret%40@'))
+  await expect(fabric.ask(3, call)).rejects.toMatchObject(away)
+  expect(sent).toEqual(Array(3).fill(`Basic ${Buffer.from('operator:secret@').toString('base64')}`))
+  expect(fabric.problem).toBe(`shard 3 at ${url.replace('{shard}', '3')}: because`)
+})
+
 test('a process that has several shards gets no more batches at once than it takes', async () => {
   let [underWay, most, asked] = [0, 0, 0]
   const url = await site((_request, response) => {

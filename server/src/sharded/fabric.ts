@@ -104,8 +104,8 @@ export class Fabric {
     }
     this.shards = shards
     const replicaOf = (shard: number) => (template: string, number: number) => {
-      const url = urlOf(template, shard)
-      const target = new URL(url)
+      const target = new URL(urlOf(template, shard))
+      const url = urlOf(template, shard).replace(/\/\/[^/]*@/, '//') // what is shown and logged has no password
       const [client, agent] = target.protocol === 'http:' ? [http, this.#agents[0]] : [https, this.#agents[1]]
       const reached = { client, agent, options: urlToHttpOptions(target), prefix: target.pathname.replace(/\/$/, '') }
       const rested = { probedFrom: 0, rest: PROBE_MILLISECONDS }
