@@ -85,5 +85,8 @@ test('arguments of a coordinator that do not fit are refused before anything is 
     await refused('expected their number, a power of two up to 256, and URLs', '--shards', count, url, '--store', store)
   await refused('expected URLs such as http://a-{shard}.shards:8080, got none', '--shards', '4', '--store', store)
   await refused('expected one --store and no --dataset', '--shards', '4', url, '--store', store, '--dataset', 'd')
+  const limited = ['--shards', '4', url, '--store', store, '--rate-limit']
+  await refused('expected at least 160, as one lookup counts with 4 shards, got 159', ...limited, '159')
+  await refused('expected --store postgres://…', ...limited, '160', '--replica')
   await refused('expected --store postgres://…', '--shards', '4', url, '--store', store, '--replica')
 })

@@ -6,6 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import { BoundedLog } from '../base/bounded-log.js'
 import { BuildError } from '../base/errors.js'
 import { loadDataset } from '../dataset/load.js'
+import { WEIGHTS } from '../http/limits/rate.js'
 import { Metrics } from '../http/metrics.js'
 import type { MountedDataset } from '../http/plugin.js'
 import { checkNames, createServer } from '../http/server.js'
@@ -22,6 +23,9 @@ import { openStorageOf, openStore } from './store.js'
 
 /** Connections that the system has accepted and this process has yet to; what comes beyond them knocks again after seconds. */
 const MOST_CONNECTING = 4096
+
+/** By key: of the directory, and of the records. */
+const LOOKUP_QUERIES = 2
 
 /** What `--trust-proxy` without a value trusts. */
 const PRIVATE_ADDRESSES = 'loopback,linklocal,uniquelocal'
@@ -146,7 +150,7 @@ async function mountShards(
     readonly source: string | undefined
   }[],
   named: readonly unknown[],
-  { history, replica, shardKey, catchUp = [] }: ServeArguments,
+  { history, replica, shardKey, catchUp = [], rateLimit }: ServeArguments,
   publisherKeys: readonly { readonly key: Uint8Array }[],
 ): Promise<MountedDataset> {
   const shards = Number(count)
@@ -156,6 +160,11 @@ async function mountShards(
       `--shards: ${expected}, got ${JSON.stringify(count)}; give --shards 64 http://a-{shard}.shards:8080`,
     )
   }
+  const weight = LOOKUP_QUERIES * WEIGHTS.instant * shards
+  if (rateLimit > 0 && rateLimit < weight)
+    throw new BuildError(
+      `--rate-limit: expected at least ${weight}, as one lookup counts with ${shards} shards, got ${rateLimit}; give more, or leave it out`,
+    )
   if (store === undefined || others.length + named.length > 0 || store.source !== undefined)
     throw new BuildError('--shards: expected one --store and no --dataset, got others; leave them to the shards')
   const key = shardKey === undefined ? undefined : await readKeyFile(shardKey)
