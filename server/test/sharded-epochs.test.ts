@@ -8,6 +8,8 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER } from '../../tests/support/publishing.js'
 import { MemoryStorage, PublisherRecord, publish } from '../dist/index.js'
+import { Fabric } from '../dist/sharded/fabric.js'
+import { catchUp } from '../dist/sharded/parts.js'
 import { coordinatorOf, LIST, SHARDS, shardFolders, shardsFrom } from './sharded-helpers.js'
 import { batchOn } from './updatable-helpers.js'
 
@@ -184,4 +186,22 @@ test('shards that were built anew or put back get what they lack from the publis
   const again = await coordinatorOf([later.template], { storage: first.storage, ...options, batches: bodies.reverse() })
   expect(later.databases.map(({ newest }) => newest.manifest.epoch)).toEqual(all(4))
   expect(again.sharded.newest.manifestHash).toBe(manifestHash)
+})
+
+test('of two batches for an epoch of long ago none is taken: they would make a shard that differs', async () => {
+  const folders = await shardFolders()
+  const { sharded } = await operator(folders)
+  const [body, rival] = [batchOn(sharded, [edit('key 1')]), batchOn(sharded, [edit('key 1', 'rival')])]
+  const later = await shardsFrom(folders, SHARD_KEY.publicKey)
+  const fabric = new Fabric(SHARDS, [later.template])
+  onTestFinished(() => fabric.close())
+  const shards = { core: await loadCore(), fabric, key: SHARD_KEY }
+  const epochs = () => later.databases.map(({ newest }) => newest.manifest.epoch)
+  const forgotten = async () => undefined
+  await expect(catchUp(shards, [rival, body], forgotten)).rejects.toThrow(/the batch that made epoch 2, got two/)
+  expect(epochs()).toEqual(all(1))
+  await catchUp(shards, [body, body], forgotten)
+  expect(epochs()).toEqual(all(2))
+  // Nobody lacks it any more.
+  await catchUp(shards, [rival, body], forgotten)
 })

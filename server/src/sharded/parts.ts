@@ -19,6 +19,7 @@ import type { Core } from '@keyhush/wasm'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { Pace } from '../base/pace.js'
+import { Refusal } from '../base/refusal.js'
 import { readOperations, refuse } from '../database/operations.js'
 import { RENEWAL } from '../publisher/batches.js'
 import type { KeyPair } from '../publisher/files.js'
@@ -46,6 +47,7 @@ export interface Made {
   readonly changes: number
 }
 
+const WHICH = 'leave out the one whose hash is at the end of no `-manifest-` name in the record'
 const DEADLINE_MILLISECONDS = 120_000
 const MOST_REPLY_BYTES = 4096
 const LF = 0x0a
@@ -135,10 +137,14 @@ export async function catchUp(
   const { core, fabric } = shards
   const batches = bodies.map(body => ({ ...decodeBatch(body), hash: toHex(core.blake3(body)) }))
   for (const { hash, ...batch } of batches.sort((a, b) => a.epoch - b.epoch)) {
-    if (hash !== ((await made(batch.epoch)) ?? hash)) continue
+    const known = await made(batch.epoch)
+    if (hash !== (known ?? hash)) continue
     const newest = await Promise.all(Array.from({ length: fabric.shards }, (_, shard) => manifestAt(shards, shard)))
     const parts = await cut(core, newest[0]!, batch, fabric.shards)
     const lacks = (shard: number) => newest[shard]!.manifest.epoch === batch.epoch - 1
+    const isOne = batches.every(other => other.epoch !== batch.epoch || other.hash === hash)
+    if (known === undefined && !isOne && parts.some((_, shard) => lacks(shard)))
+      throw new Refusal('batch_conflict', `expected the batch that made epoch ${batch.epoch}, got two; ${WHICH}`)
     await Promise.all(
       parts.map((part, i) => (lacks(i) ? publishPart(shards, i, partOn(core, newest[i]!, batch, part)) : undefined)),
     )
