@@ -149,7 +149,7 @@ test('a shard with another batch is named, and nothing is begun', async () => {
   const places = await placesOf(each, KEYS)
   await second!.publish(batchOn(second!, [edit(KEYS.find((_, i) => places[i] === 1)!, 'rival')]))
   await expect(sharded.publish(batchOn(sharded, [edit('key 1')]))).rejects.toMatchObject({ code: 'not_ready' })
-  expect(sharded.publishing!.problem).toContain('shard 1')
+  expect(sharded.publishing!.problem).toMatch(/^shard 1: .*; if this lasts, build it anew and restart .* --catch-up$/)
   expect(epochsOf(each)).toEqual([1, 2, 1, 1])
   expect(await (each.storage as Kept).get('intent')).toBeUndefined()
 })
@@ -204,4 +204,17 @@ test('of two batches for an epoch of long ago none is taken: they would make a s
   expect(epochs()).toEqual(all(2))
   // Nobody lacks it any more.
   await catchUp(shards, [rival, body], forgotten)
+})
+
+test.each<[string, number, string, RegExp]>([
+  ['with another key', 401, 'unauthorized', /; start it with the public half of --shard-key as --publisher-key$/],
+  ['that is busy', 429, 'rate_limited', /because; it is asked again; if this lasts, see its log$/],
+])('of a shard %s it is not said that it must be built anew', async (_, status, code, words) => {
+  const { sharded, shards } = await operator(await shardFolders())
+  shards.proxy.lie = (shard, path, reply) =>
+    shard === 1 && path.includes('/v1/checks')
+      ? { status, body: Buffer.from(JSON.stringify({ code, message: 'because' })) }
+      : reply
+  await expect(sharded.publish(batchOn(sharded, [edit('key 1')]))).rejects.toMatchObject({ code: 'not_ready' })
+  expect(sharded.publishing!.problem).toMatch(words)
 })

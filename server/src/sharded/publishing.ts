@@ -217,12 +217,23 @@ export class ShardedPublishing<E extends EpochOfShards> {
     throw error
   }
 
-  #note(shard: number, { epoch }: Batch, { message }: Error): void {
-    const remedy = 'it is asked again; if this lasts, build it anew and restart with --catch-up'
+  #note(shard: number, { epoch }: Batch, error: Error): void {
+    const { message } = error
+    const remedy = remedyOf(error)
     const problem = `shard ${shard}: expected it to take its part of epoch ${epoch}, got: ${message}; ${remedy}`
     if (this.#problems.get(shard) !== problem) this.onProblem(problem)
     this.#problems.set(shard, problem)
   }
+}
+
+/** What the operator does about a shard that does not take its part. */
+function remedyOf(error: Error): string {
+  const code = error instanceof Refusal ? error.code : undefined
+  if (code === 'unauthorized') return 'start it with the public half of --shard-key as --publisher-key'
+  // Also of what publishPart has thrown: the shard has made another epoch of it.
+  const isOther = code === undefined || ['batch_conflict', 'epoch_gap', 'wrong_database'].includes(code)
+  if (isOther) return 'if this lasts, build it anew and restart the coordinator with --catch-up'
+  return 'it is asked again; if this lasts, see its log'
 }
 
 function refuseOther({ epoch }: Batch): never {
