@@ -347,7 +347,15 @@ describe('Containerfile', () => {
   })
 })
 
-test('every sample is run here, but those that packages/confidential/test/privacy-pass.all.test.ts runs', async () => {
-  const here = (await readdir(SAMPLES)).filter(name => !name.startsWith('privacy-pass-'))
-  expect(here.sort()).toEqual(['Caddyfile', 'Containerfile', 'keyhush.service', 'nginx.conf'])
+test('every sample is run, here or by the tests of what it shows', async () => {
+  const elsewhere = {
+    'kubernetes.yaml': 'server/test/kubernetes.all.test.ts',
+    'privacy-pass-app.mjs': 'packages/confidential/test/privacy-pass.all.test.ts',
+    'privacy-pass-evaluator.mjs': 'packages/confidential/test/privacy-pass.all.test.ts',
+  }
+  for (const [name, file] of Object.entries(elsewhere)) {
+    expect(await readFile(new URL(`../../${file}`, import.meta.url), 'utf8')).toContain(name)
+  }
+  const here = ['Caddyfile', 'Containerfile', 'keyhush.service', 'nginx.conf']
+  expect((await readdir(SAMPLES)).sort()).toEqual([...here, ...Object.keys(elsewhere)].sort())
 })

@@ -6,10 +6,9 @@ import type { FastifyInstance } from 'fastify'
 import { BoundedLog } from '../base/bounded-log.js'
 import { BuildError } from '../base/errors.js'
 import { loadDataset } from '../dataset/load.js'
-import { WEIGHTS } from '../http/limits/rate.js'
 import { Metrics } from '../http/metrics.js'
 import type { MountedDataset } from '../http/plugin.js'
-import { checkNames, createServer } from '../http/server.js'
+import { checkNames, createServer, weightOfLookup } from '../http/server.js'
 import { preparedBytes } from '../one-server/contents.js'
 import { readKeyFile, readPublicKey } from '../publisher/files.js'
 import { ShardedDatabase } from '../sharded/database.js'
@@ -23,9 +22,6 @@ import { openStorageOf, openStore } from './store.js'
 
 /** Connections that the system has accepted and this process has yet to; what comes beyond them knocks again after seconds. */
 const MOST_CONNECTING = 4096
-
-/** By key: of the directory, and of the records. */
-const LOOKUP_QUERIES = 2
 
 /** What `--trust-proxy` without a value trusts. */
 const PRIVATE_ADDRESSES = 'loopback,linklocal,uniquelocal'
@@ -160,7 +156,7 @@ async function mountShards(
       `--shards: ${expected}, got ${JSON.stringify(count)}; give --shards 64 http://a-{shard}.shards:8080`,
     )
   }
-  const weight = LOOKUP_QUERIES * WEIGHTS.instant * shards
+  const weight = weightOfLookup(shards)
   if (rateLimit > 0 && rateLimit < weight)
     throw new BuildError(
       `--rate-limit: expected at least ${weight}, as one lookup counts with ${shards} shards, got ${rateLimit}; give more, or leave it out`,

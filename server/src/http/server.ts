@@ -6,7 +6,7 @@ import type { InstantOptions } from '../instant/lookups.js'
 import type { OneServerOptions } from '../instant/one-server.js'
 import { Computations } from './computations.js'
 import { frame, surround } from './frame.js'
-import { RateLimit } from './limits/rate.js'
+import { RateLimit, WEIGHTS } from './limits/rate.js'
 import type { UnsentOptions } from './limits/unsent.js'
 import type { Metrics } from './metrics.js'
 import { exitSoon, keyhushPlugin, type MountedDataset } from './plugin.js'
@@ -104,6 +104,11 @@ function publisherPathsOf({ datasets }: ServerOptions): Set<string> {
     ({ updatable, publisherKeys = [] }) => updatable !== undefined && publisherKeys.length > 0,
   )
   return new Set(updatable.flatMap(({ name }) => PUBLISHER_ROUTES.map(route => prefixOf(name) + route)))
+}
+
+/** What a lookup by key counts in `rateLimit`: a query of the directory and one of the records, at each shard. */
+export function weightOfLookup(shards: number): number {
+  return 2 * WEIGHTS.instant * shards
 }
 
 /** Throws BuildError. */
