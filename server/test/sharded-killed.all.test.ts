@@ -6,7 +6,6 @@ import { toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER, PUBLISHER_KEY } from '../../tests/support/publishing.js'
-import { THOROUGH } from '../../tests/support/thorough.js'
 import { createKeyFile, PublishError, PublisherRecord, publish } from '../dist/index.js'
 import { freePort, temporaryDirectory } from './helpers.js'
 import { chance } from './publish-world.js'
@@ -16,7 +15,7 @@ import { command, serving } from './spawned.js'
 const SERVE = ['serve', '--host', '127.0.0.1', '--log-level', 'error', '--drain-seconds', '0']
 /** changes with each publish */
 const OFTEN = 'key 5'
-const PUBLISHES = THOROUGH ? 40 : 5
+const PUBLISHES = 40
 
 /** A process that can be killed, and comes back at its port. */
 class Killable {
