@@ -124,7 +124,7 @@ test('as a map does under any batches, at both epochs, lagging and folded, befor
     const model = initial()
     let updatable = await UpdatableDatabase.open(storage)
     await expectAnswered(updatable, model, draw)
-    for (let batch = 0; batch < (THOROUGH ? 10 : 4); batch++) {
+    for (let batch = 0; batch < (THOROUGH ? 6 : 4); batch++) {
       await change(updatable, model, someChanges(draw, 1 + draw(20), model.get(batch + 1)!.length))
       await expectAnswered(updatable, model, draw)
       if (draw(2) === 0) await updatable.folding!.settled()
