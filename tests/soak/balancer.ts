@@ -34,7 +34,7 @@ export class Balancer {
 
   #pass(incoming: IncomingMessage, outgoing: ServerResponse): void {
     const path = incoming.url ?? '/'
-    const publishes = incoming.method === 'POST' && /^\/v1\/(epochs|signatures)/.test(path)
+    const publishes = incoming.method === 'POST' && /^\/v1\/(epochs|checks|signatures)/.test(path)
     const target = publishes ? this.writer : this.targets[this.#choose(this.targets.length)]?.url
     if (target === undefined) {
       outgoing.destroy()
