@@ -1,8 +1,17 @@
 // Batches as a publisher makes them: what is to be done, and the bytes that do it on a manifest.
 
-import { type BatchEncoding, encodeBatch } from '@keyhush/protocol'
+import {
+  type BatchEncoding,
+  type BatchSignature,
+  type BatchUse,
+  decodeBatch,
+  encodeBatch,
+  signedBatchBytes,
+} from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
+import { ed25519 } from '@noble/curves/ed25519.js'
 import type { KnownManifest } from '../base/known-manifest.js'
+import type { KeyPair } from './files.js'
 import type { RecordedBatch } from './record.js'
 
 /** What a batch is to do. */
@@ -58,4 +67,17 @@ export function bodyOn({ blake3 }: Core, { manifest, bytes }: KnownManifest, wan
   const { operations, encoding, expires } = wanted
   const previousManifest = blake3(bytes)
   return encodeBatch({ databaseId, generation, epoch: epoch + 1, expires, previousManifest, operations, encoding })
+}
+
+/** What signs a batch, or the request to check it. */
+export function signatureOf(
+  { blake3 }: Core,
+  body: Uint8Array,
+  { publicKey, secretKey }: KeyPair,
+  use: BatchUse,
+): BatchSignature {
+  const { databaseId, previousManifest } = decodeBatch(body)
+  const batchHash = blake3(body)
+  const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }, use), secretKey)
+  return { publicKey, previousManifest, batchHash, signature }
 }

@@ -14,6 +14,7 @@
 
 import {
   type BatchEncoding,
+  type BatchSignature,
   type BatchUse,
   decodeBatch,
   type EpochStatus,
@@ -22,7 +23,6 @@ import {
   hasRows,
   mayHave,
   type SignatureInfo,
-  signedBatchBytes,
   signedBytes,
   signedProofBytes,
   toHex,
@@ -35,7 +35,7 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { PublishError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { PLAIN_KEY } from '../dataset/ingest/table.js'
-import { addsOf, bodyOn, digestOf, generationOf, lineOf, type Wanted, wantedOf } from './batches.js'
+import { addsOf, bodyOn, digestOf, generationOf, lineOf, signatureOf, type Wanted, wantedOf } from './batches.js'
 import type { KeyPair } from './files.js'
 import { defaultHeadroom, whyGenerationPays } from './growth.js'
 import type { PublisherLog } from './log.js'
@@ -644,12 +644,9 @@ class Publication implements Record<Step, () => Promise<void>> {
     await this.#record.addBatch({ ...names, epoch, does: wanted.does }, body)
   }
 
-  #signatureFor(body: Uint8Array, use: BatchUse = 'batch') {
-    const { databaseId, previousManifest } = decodeBatch(body)
-    const [{ publicKey, secretKey }] = this.#keys as [KeyPair]
-    const batchHash = this.#core.blake3(body)
-    const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }, use), secretKey)
-    return { publicKey, previousManifest, batchHash, signature }
+  #signatureFor(body: Uint8Array, use: BatchUse = 'batch'): BatchSignature {
+    const [key] = this.#keys as [KeyPair]
+    return signatureOf(this.#core, body, key, use)
   }
 
   #hash(bytes: Uint8Array): string {

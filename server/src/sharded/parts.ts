@@ -12,16 +12,14 @@ import {
   equalBytes,
   LONGEST_MANIFEST_BYTES,
   parseEpochStatus,
-  signedBatchBytes,
   toHex,
 } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
-import { ed25519 } from '@noble/curves/ed25519.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { Pace } from '../base/pace.js'
 import { Refusal } from '../base/refusal.js'
 import { readOperations, refuse } from '../database/operations.js'
-import { RENEWAL } from '../publisher/batches.js'
+import { RENEWAL, signatureOf } from '../publisher/batches.js'
 import type { KeyPair } from '../publisher/files.js'
 import type { Fabric } from './fabric.js'
 
@@ -102,10 +100,7 @@ export async function sendPart(
   body: Uint8Array,
   use: BatchUse,
 ): Promise<unknown> {
-  const { databaseId, previousManifest } = decodeBatch(body)
-  const batchHash = core.blake3(body)
-  const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }, use), key.secretKey)
-  const header = encodeBatchSignature({ publicKey: key.publicKey, previousManifest, batchHash, signature })
+  const header = encodeBatchSignature(signatureOf(core, body, key, use))
   const reply = await fabric.ask(shard, {
     ...{ path: `/v1/${use === 'check' ? 'checks' : 'epochs'}?late=1`, method: 'POST', body },
     ...{ headers: { [BATCH_SIGNATURE_HEADER]: header }, most: MOST_REPLY_BYTES },
