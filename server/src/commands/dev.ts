@@ -9,7 +9,7 @@ import { isIPv6 } from 'node:net'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
-import { decodeManifest, type Manifest, toHex } from '@keyhush/protocol'
+import { type Manifest, toHex } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import closeWithGrace from 'close-with-grace'
 import { OperatorError } from '../base/errors.js'
@@ -20,6 +20,7 @@ import { splitSource } from '../dataset/split.js'
 import { createKeyFile, readKeyFile } from '../publisher/files.js'
 import { publish } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
+import { PublishedServer } from '../publisher/server.js'
 import { MISBEHAVIOURS, MisbehavingProxy, type Misbehaviour } from '../testing/misbehaving.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
@@ -203,15 +204,14 @@ async function startShards(
 }
 
 async function manifestAt(server: string) {
-  const bytes = new Uint8Array(await (await fetch(`${server}/v1/manifest`)).arrayBuffer())
-  const { databaseId, epoch } = decodeManifest(bytes)
+  const { manifest, bytes } = await new PublishedServer(server).newest()
+  const { databaseId, epoch } = manifest
   return { databaseId: toHex(databaseId), epoch, hash: toHex((await loadCore()).blake3(bytes)) }
 }
 
 /** Throws OperatorError if the store of this server was begun with other options of `build`, which no change brings about. */
 async function checkOptions(given: Manifest, server: string, folder: string): Promise<void> {
-  const response = await fetch(`${server}/v1/manifest`)
-  const options = differingOptions(given, decodeManifest(new Uint8Array(await response.arrayBuffer())))
+  const options = differingOptions(given, (await new PublishedServer(server).newest()).manifest)
   if (options === undefined) return
   const ways = 'give the options that it was begun with. To begin anew, with another key, delete it or name another'
   throw new OperatorError(`--folder ${folder}: expected the same options, but ${options}; ${ways}`)
