@@ -190,7 +190,7 @@ mod shuffled {
     use super::Factor;
     use core::arch::wasm32::*;
 
-    /// Values, or factors with their quotients.
+    /// Four factors, and their quotients.
     #[derive(Clone, Copy)]
     struct Factors {
         values: v128,

@@ -130,15 +130,16 @@ export class Fabric {
     const all = state.replicas
     const turn = state.turn++
     const turned = all.map((_, i) => all[(turn + i) % all.length]!)
-    const inOrder = [...turned.filter(isSound), ...turned.filter(replica => !isSound(replica))]
-    const tries = call.only === 'writer' ? 1 : TRIES
+    const isWriter = call.only === 'writer'
+    const inOrder = isWriter ? [all[0]!] : [...turned.filter(isSound), ...turned.filter(replica => !isSound(replica))]
+    const tries = isWriter ? 1 : TRIES
     let late = 0
     for (let i = 0, isFull = false; i < tries && !this.#isClosed; i++) {
       if (isFull || i >= all.length) await sleep(PAUSE_MILLISECONDS)
-      const replica = call.only === 'writer' ? all[0]! : inOrder[i % all.length]!
+      const replica = inOrder[i % inOrder.length]!
       const [begun, deadline] = [performance.now(), call.deadline ?? deadlineOf(state)]
       try {
-        const isWrite = call.only === 'writer' && call.body !== undefined
+        const isWrite = isWriter && call.body !== undefined
         const reply = await (isWrite ? this.#write(replica, call, deadline) : this.#send(replica, call, deadline))
         call.isRight?.(reply)
         if (call.deadline === undefined) note(state, performance.now() - begun)
