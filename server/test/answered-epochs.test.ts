@@ -241,7 +241,7 @@ describe('a batch', () => {
     expect(status).toMatchObject({ epoch: 2, changes: 0 })
     const { epoch, expires, previousManifest, updateListBytes, updateListHash, ...same } = updatable.newest.manifest
     expect([epoch, expires]).toEqual([2, 4_000_000_000])
-    expect({ ...before, ...same }).toEqual({ ...before, oneServerHint: undefined, pointproofs: undefined })
+    expect({ ...before, ...same }).toEqual({ ...before, oneServer: undefined, pointproofs: undefined })
     const list = (await updatable.findBlob(toHex(updateListHash)))!
     expect([list.bytes, updateListBytes]).toEqual([40, 40])
     for (const operations of [[{ op: 'renew', headroom: 1 }], [{ op: 'renew' }, ...edit('x')]]) {

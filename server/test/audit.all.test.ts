@@ -36,7 +36,7 @@ import {
   withList,
 } from './audit-world.js'
 import { keyhush, runKeyhush } from './command.js'
-import { createIn, listed, listening, pseudoRandom, temporaryDirectory } from './helpers.js'
+import { createIn, falselyHinted, listed, listening, pseudoRandom, temporaryDirectory } from './helpers.js'
 import { command, started } from './spawned.js'
 import { batchOn, bodyOf, opened, printOf, RememberingStorage, servedFrom, signatureOf } from './updatable-helpers.js'
 
@@ -693,7 +693,7 @@ describe('other databases', () => {
     const expires = Math.floor(Date.now() / 1000) + 10_000
     const from = await buildInto(folder.path, { format: 'csv', content: 'key,value\na,b\n', oneServer: true, expires })
     const world = await audited({ from, begins: false })
-    const false1 = { ...world.updatable.newest.manifest, oneServerHint: new Uint8Array(32).fill(1) }
+    const false1 = falselyHinted(world.updatable.newest.manifest)
     world.lie(inPlace(false1))
     const first = await world.audit()
     expect([first.code, first.stderr]).toEqual([
@@ -706,7 +706,7 @@ describe('other databases', () => {
     expect(told(await world.audit())).toEqual(['1 store', '2 list'])
     await world.publish([{ op: 'edit', key: 'a', value: 'd' }], { expires })
     const list = await listOf(world)
-    world.lie(inPlace({ ...world.updatable.newest.manifest, oneServerHint: new Uint8Array(32).fill(1) }, { list }))
+    world.lie(inPlace(falselyHinted(world.updatable.newest.manifest), { list }))
     await expectContradiction(world, 'expected the public hint', /^list-/, /^manifest-2-/, /^manifest-3-/)
   })
 

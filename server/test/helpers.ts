@@ -14,6 +14,7 @@ import {
   equalBytes,
   type FenceRequest,
   type Manifest,
+  ownBase,
   type Proofs,
   toHex,
 } from '@keyhush/protocol'
@@ -228,4 +229,9 @@ export function verifiedRecord(manifest: Manifest, q: number, offset: number, en
     throw new Error(`the entry for offset ${offset} of partition ${q} does not verify`)
   }
   return record
+}
+
+/** The manifest of an epoch that is its own base, with another public hint than that of its records. */
+export function falselyHinted(manifest: Manifest): Manifest {
+  return { ...manifest, oneServer: ownBase(manifest, new Uint8Array(32).fill(1)) }
 }

@@ -40,7 +40,15 @@ import {
 } from '../dist/index.js'
 import { preparedBytes } from '../dist/one-server/contents.js'
 import { CONTENT, entropy, fixed, hex, RECORD_BYTES, RECORDS, withComputations } from './computing.js'
-import { builtDataset, builtDirectory, createIn, faultsOf, post as postTo, pseudoRandom } from './helpers.js'
+import {
+  builtDataset,
+  builtDirectory,
+  createIn,
+  falselyHinted,
+  faultsOf,
+  post as postTo,
+  pseudoRandom,
+} from './helpers.js'
 import { standIn } from './stand-in.js'
 import { batchOn, opened, RememberingStorage, servedFrom } from './updatable-helpers.js'
 
@@ -83,8 +91,8 @@ const codeOf = ({ body }: { readonly body: string }) => parseErrorReply(body).co
 const ready = async (app: FastifyInstance) => {
   await vi.waitFor(async () => expect((await app.inject('/readyz')).statusCode).toBe(200), { timeout: 30_000 })
 }
-const hintAt = async (app: FastifyInstance, { oneServerHint }: Manifest) => {
-  return new Uint8Array((await app.inject(`/v1/blobs/${toHex(oneServerHint!)}`)).rawPayload)
+const hintAt = async (app: FastifyInstance, { oneServer }: Manifest) => {
+  return new Uint8Array((await app.inject(`/v1/blobs/${toHex(oneServer!.hintHash)}`)).rawPayload)
 }
 
 /** The records at these indices, or the code of the refusal. */
@@ -186,7 +194,7 @@ thoroughly('queries beyond those that may wait are refused, and the others answe
 
 test('another hint than that of the records is not served', async () => {
   const dataset = await hinted()
-  const manifest = { ...dataset.manifest, oneServerHint: new Uint8Array(32).fill(1) }
+  const manifest = falselyHinted(dataset.manifest)
   const readiness = new Readiness()
   const { app } = await withComputations(
     { dataset: { ...dataset, manifest, manifestBytes: encodeManifest(manifest) }, readiness },
@@ -202,7 +210,7 @@ test('another hint than that of the records is not served', async () => {
 thoroughly('what cannot be prepared keeps no thread, and says so', async () => {
   const dataset = await hinted()
   const before = threads()
-  const manifest = { ...dataset.manifest, oneServerHint: new Uint8Array(32).fill(1) }
+  const manifest = falselyHinted(dataset.manifest)
   const planted = { ...dataset, manifest, manifestBytes: encodeManifest(manifest) }
   const { app } = await withComputations({ dataset: planted }, { instant: false })
   await ready(app)
@@ -234,7 +242,7 @@ test('a batch makes the next hint, the same at each copy; the epoch before is an
   await edit(copy, 9)
   expect(copy.newest.manifestHash).toBe(updatable.newest.manifestHash)
   const second = updatable.newest.manifest
-  expect(second.oneServerHint).not.toEqual(first.oneServerHint)
+  expect(second.oneServer).not.toEqual(first.oneServer)
   expect(await found(app, second, [9])).toBe(nine)
   expect(await found(app, first, [9])).toBe(recordOf(9))
   await edit(updatable, 3)
@@ -261,7 +269,7 @@ thoroughly('a copy whose manifest names another hint is found out before it is s
   const good = await hintedStore({ oneServer: false })
   await good.checkHint()
   const dataset = await hinted()
-  const manifest = { ...dataset.manifest, oneServerHint: new Uint8Array(32).fill(1) }
+  const manifest = falselyHinted(dataset.manifest)
   const storage = new RememberingStorage()
   await UpdatableDatabase.create(storage, { ...dataset, manifest, manifestBytes: encodeManifest(manifest) })
   const planted = await opened(storage, { oneServer: false })
@@ -279,7 +287,7 @@ test('a publisher without a copy of its own signs no hint, whatever servers agre
 thoroughly('nor one that servers show only when they are asked again: what was compared is signed', async () => {
   const plain = await builtDirectory('a.bin', CONTENT, { recordBytes: RECORD_BYTES, expires: EXPIRES })
   const [a, b] = [await servedFrom(plain, PUBLISHER.publicKey), await servedFrom(plain, PUBLISHER.publicKey)]
-  const planted = { ...a.updatable.newest.manifest, oneServerHint: new Uint8Array(32).fill(1) }
+  const planted = falselyHinted(a.updatable.newest.manifest)
   const reply = (path: string, body: Buffer) =>
     path.startsWith('/v1/manifest?') ? Buffer.from(encodeManifest(planted)) : body
   const servers = [await standIn(a.url, { reply }), await standIn(b.url, { reply })]

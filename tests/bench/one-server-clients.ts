@@ -49,10 +49,10 @@ export async function oneServerClients({ shape, repeats }: Options): Promise<Sec
 /** Requests whose answers a client has verified: later ones have to be the same. */
 async function checkedLoad(url: string, data: Buffer): Promise<Load> {
   const [core, manifest] = [await loadCore(), await newestManifest(url)]
-  const { databaseId, generation, oneServerHint } = manifest
+  const { databaseId, generation, oneServer } = manifest
   const context = { databaseId, generation, of: 'records' } as const
   const { answerBytes } = core.oneServerSizes(manifest)
-  const hint = await bytesAt(`${url}/v1/blobs/${toHex(oneServerHint!)}`)
+  const hint = await bytesAt(`${url}/v1/blobs/${toHex(oneServer!.hintHash)}`)
   const asked: { readonly url: string; readonly body: Uint8Array; readonly reply: Uint8Array }[] = []
   while (asked.length < REQUESTS) {
     const index = randomInt(manifest.records)

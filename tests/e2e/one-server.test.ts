@@ -243,7 +243,7 @@ describe('a lookup with one server', () => {
         await app.close()
         await updatable.close()
       })
-      return { address: await app.listen({ host: '127.0.0.1', port: 0 }), hint: manifest.oneServerHint }
+      return { address: await app.listen({ host: '127.0.0.1', port: 0 }), hint: manifest.oneServer?.hintHash }
     }
     const { address, hint } = await serving(1, true)
     let now = address

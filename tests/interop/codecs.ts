@@ -153,11 +153,11 @@ const requestOf = ({ version, requestHash, ...rest }: protocol.FenceRequest): fe
 export const shipped = translated({
   encodeManifest: manifest => protocol.encodeManifest(manifestOf(manifest)),
   decodeManifest(bytes) {
-    const { pointproofs, oneServerHint, slotMarksHash, ...manifest } = protocol.decodeManifest(bytes)
+    const { pointproofs, oneServer, slotMarksHash, ...manifest } = protocol.decodeManifest(bytes)
     return {
       ...manifest,
       ...(pointproofs && { pointproofs }),
-      ...(oneServerHint && { oneServerHint }),
+      ...(oneServer && { oneServer }),
       ...(slotMarksHash && { slotMarksHash }),
       suite: manifest.suite as Suite,
       expires: BigInt(manifest.expires),

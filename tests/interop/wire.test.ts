@@ -20,7 +20,7 @@ import { FENCE_FIELDS } from './reference/fence.js'
 import { hash } from './reference/hash.js'
 import { answerBytes, generate, groupsAmong, groupsOf, lastVector } from './reference/instant.js'
 import type { Suite } from './reference/layout.js'
-import { HEADER_FIELDS, POINTPROOFS_FIELDS } from './reference/manifest.js'
+import { HEADER_FIELDS, ONE_SERVER_FIELDS, POINTPROOFS_FIELDS } from './reference/manifest.js'
 
 import { HEAD_FIELDS, type InstantOf, type Sharing } from './reference/message.js'
 import { BATCH_FIELDS, signWith } from './reference/publishing.js'
@@ -160,7 +160,7 @@ test('the vectors are those that this file makes', () => {
 testAll("fields stand where the reference's tables say", Object.entries(HEADER_FIELDS), ([field, length]) => {
   for (const { fields, bytes } of vectors.manifests) {
     const says = { ...fields, magic: hex(utf8ToBytes('PIRM')), format: 1, packing: Math.log2(fields.blockRecords) }
-    const flags = { hinted: fields.oneServerHint !== undefined, marked: fields.slotMarksHash !== undefined }
+    const flags = { hinted: fields.oneServer !== undefined, marked: fields.slotMarksHash !== undefined }
     const value = { ...says, ...flags }[field as keyof typeof HEADER_FIELDS]
     const written = typeof value === 'string' ? value : littleEndian(Number(value), length)
     expect(partOf(bytes, field as keyof typeof HEADER_FIELDS)).toBe(written)
@@ -633,7 +633,7 @@ function bytes(label: string, count: number): string {
 
 function makeManifests(): Manifest[] {
   const zero = '00'.repeat(32)
-  const { commitments, contentHashes, pointproofs, oneServerHint, slotMarksHash, ...plain } = shared
+  const { commitments, contentHashes, pointproofs, oneServer, slotMarksHash, ...plain } = shared
   const keyless = { ...inHex(plain), suite: 1 as Suite, databaseId: bytes('database', 16) }
   const keyed = {
     ...{ ...keyless, keyed: true, directoryBytes: 68, directoryHash: bytes('directory', 32) },
@@ -695,18 +695,33 @@ function makeManifests(): Manifest[] {
       ...{ ...keyless, ...changed, updateListBytes: 40 + 41_000 * (5 + 65_536) },
       ...{ ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
     },
-    hinted: { ...keyed, ...sized(9, 8, 2, 5), recordBytes: 24, expires: 1, oneServerHint: bytes('hint', 32) },
+    hinted: { ...keyed, ...sized(9, 8, 2, 5), recordBytes: 24, expires: 1, oneServer: ownBase(1, 9) },
+    'hinted, not its own base': {
+      ...{ ...keyed, ...changed, ...sized(9, 8, 2, 5), recordBytes: 24, updateListBytes: 40 + 2 * 29 },
+      oneServer: {
+        ...ownBase(0x01020305, 7),
+        ...{ patchBytes: 3 * 29, patchHash: bytes('patch', 32) },
+      },
+    },
     marked: { ...keyed, ...sized(9, 8, 2, 5), recordBytes: 24, slotMarksHash: bytes('marks', 32) },
     'hinted and marked, with Pointproofs': {
       ...{ ...keyed, suite: 6, ...sized(9, 8, 2, 5), recordBytes: 24, pointproofs: POINTPROOFS },
-      ...{ expires: 1, oneServerHint: bytes('hint', 32), slotMarksHash: bytes('marks', 32) },
+      ...{ expires: 1, oneServer: ownBase(1, 9), slotMarksHash: bytes('marks', 32) },
     },
     'hinted, with Pointproofs': {
       ...{ ...keyless, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs: POINTPROOFS },
-      ...{ expires: 1, oneServerHint: bytes('hint', 32) },
+      ...{ expires: 1, oneServer: ownBase(1, 5) },
     },
   }
   return Object.entries(cases).map(([name, fields]) => ({ name, fields, bytes: reference.encodeManifest(fields) }))
+}
+
+/** Of an epoch that is its own base. */
+function ownBase(epoch: number, records: number) {
+  return {
+    ...{ hintHash: bytes('hint', 32), baseEpoch: epoch, baseRecords: records },
+    ...{ patchBytes: 0, patchHash: '00'.repeat(32) },
+  }
 }
 
 /** Records of a fingerprint and one byte, an empty slot among them; and keys, listed and not, that a directory leads to their slots. */
@@ -808,6 +823,28 @@ function makePairs() {
     ],
     ['in suite 6, for development', false, { pointproofs: { ...POINTPROOFS, development: true } }],
   ]
+  const own = { ...first, expires: 1, oneServer: ownBase(7, first.records) }
+  const patched = (entries: number, others: object = {}) => ({
+    oneServer: { ...own.oneServer, patchBytes: entries * 29, patchHash: bytes('patch', 32), ...others },
+  })
+  const ownHinted = reference.encodeManifest(own)
+  const hintedCases: [string, boolean, Partial<ManifestFields>][] = [
+    ['hinted, its own base', true, { oneServer: ownBase(8, first.records) }],
+    ['hinted, with a patch of what its list has', true, patched(1)],
+    ['hinted, and renewed', true, { updateListBytes: 40, oneServer: own.oneServer }],
+    ['hinted, with a patch of more than its list', false, patched(2)],
+    ['hinted, with an empty patch', false, { oneServer: own.oneServer }],
+    ['hinted, with another base', false, patched(1, { baseEpoch: 6 })],
+    ['hinted, with another hint of the same base', false, patched(1, { hintHash: bytes('another', 32) })],
+    ['hinted, with other records of the same base', false, patched(1, { baseRecords: 1 })],
+    ['the next generation, hinted, its own base', true, { ...anew, oneServer: ownBase(8, first.records) }],
+    ['the next generation, hinted, with a base', false, { ...anew, ...patched(1) }],
+  ]
+  const { oneServer: _, ...unhinted } = next({}, own, ownHinted)
+  const hintedPairs = hintedCases.map(([because, follows, change]) => {
+    const after = reference.encodeManifest(next(change, own, ownHinted))
+    return { because, follows, bytes: ownHinted + after }
+  })
   const pairs = cases.map(([because, follows, change]) => {
     return { because, follows, bytes: before + reference.encodeManifest(next(change)) }
   })
@@ -815,7 +852,12 @@ function makePairs() {
     const after = reference.encodeManifest(next(change, proved, beforeProved))
     return { because, follows, bytes: beforeProved + after }
   })
-  return [...pairs, ...provedPairs]
+  const ended = {
+    because: 'without what was hinted',
+    follows: false,
+    bytes: ownHinted + reference.encodeManifest(unhinted),
+  }
+  return [...pairs, ...provedPairs, ...hintedPairs, ended]
 }
 
 function makeRefused(named: Named): Refused[] {
@@ -823,6 +865,9 @@ function makeRefused(named: Named): Refused[] {
   const [keyless, keyed, changed] = [bytesOf('smallest'), bytesOf('keyed'), bytesOf('variable')]
   const [proved, later] = [bytesOf('with Pointproofs'), bytesOf('with Pointproofs, later')]
   const set = changing(HEADER_FIELDS)
+  const hinted = bytesOf('hinted, not its own base')
+  const setHint = (of: string, ...change: [keyof typeof ONE_SERVER_FIELDS, number | string]) =>
+    changing(ONE_SERVER_FIELDS, of.length / 2 - offsetsOf(ONE_SERVER_FIELDS).end)(of, ...change)
   const setProof = changing(POINTPROOFS_FIELDS, proved.length / 2 - offsetsOf(POINTPROOFS_FIELDS).end)
   const badManifests = {
     'no bytes': '',
@@ -889,6 +934,19 @@ function makeRefused(named: Named): Refused[] {
     'an update list in suite 6 longer than any': set(later, 'updateListBytes', 40 + 5 * (53 + 8) + 1),
     'no update list in suite 6': set(later, 'updateListBytes', 0),
     'neither hinted nor not': set(keyed, 'hinted', 2),
+    'hinted without what lookups need': set(keyed, 'hinted', 1),
+    'a hint of no hash': setHint(hinted, 'hintHash', '00'.repeat(32)),
+    'a base of the generation before': setHint(hinted, 'baseEpoch', 0x01020303),
+    'a later base': setHint(hinted, 'baseEpoch', 0xffffffff),
+    'a base of no records': setHint(hinted, 'baseRecords', 0),
+    'a base of more records': setHint(hinted, 'baseRecords', 10),
+    'a patch of half an entry': setHint(hinted, 'patchBytes', 28),
+    'a patch of no hash': setHint(hinted, 'patchHash', '00'.repeat(32)),
+    'a hash of no patch': setHint(hinted, 'patchBytes', 0),
+    'a reserved byte in a patch': setHint(hinted, 'reserved', 1),
+    'a patch since itself': setHint(setHint(hinted, 'baseEpoch', 0xfffffffe), 'baseRecords', 9),
+    'its own base, with fewer records': setHint(bytesOf('hinted'), 'baseRecords', 8),
+    'a hint without an expiry': set(hinted, 'expires', '00'.repeat(8)),
     'neither marked nor not': set(keyed, 'marked', 2),
     'marked without slot marks': set(keyed, 'marked', 1),
     'slot marks of no hash': `${set(keyed, 'marked', 1)}${'00'.repeat(32)}`,

@@ -14,7 +14,7 @@ const figureIn = async (path: string, figure: RegExp) =>
 /** For an app that looks up instantly and keeps no state. */
 const INSTANT_BYTES = 74_200
 /** of it, before there is a map */
-const AT_ONCE_BYTES = 38_250
+const AT_ONCE_BYTES = 38_450
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
 const KEEPING_BYTES = 181_000
 
@@ -80,8 +80,8 @@ const INSTANT_SIZES: Record<string, RegExp> = {
   [SDK]: / (\d+) kB of brotli with/,
 }
 test.each([
-  ['/instant', `export { open } from '@keyhush/client/instant'`, 69_050, INSTANT_SIZES],
-  ['/react/instant', `export * from '@keyhush/client/react/instant'`, 70_650, { [SDK]: /ships (\d+) kB/ }],
+  ['/instant', `export { open } from '@keyhush/client/instant'`, 69_250, INSTANT_SIZES],
+  ['/react/instant', `export * from '@keyhush/client/react/instant'`, 70_800, { [SDK]: /ships (\d+) kB/ }],
 ])(
   'an app of %s is three files, within its budget; more where the platform has no WebAssembly, checks no signatures, or watches keys',
   async (entry, contents, most, documents) => {
@@ -122,10 +122,10 @@ test('what copies need of it beside has at most 9 kB minified, in a file that ap
   expect(sourcesOf(Object.keys(outputs)).filter(source => source.includes('script/local'))).toEqual([])
 })
 
-test('an app with React Native ships at most 61.2 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 61.4 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(61_200)
+  expect(bytes).toBeLessThan(61_400)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
@@ -164,5 +164,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(92_700)
+  expect(bytes).toBeLessThan(93_800)
 })

@@ -5,6 +5,7 @@ import { POINTPROOFS_ENTRIES, UPDATE_ENTRY_HEADER_BYTES, UPDATE_LIST_HEADER_BYTE
 import { malformed } from './errors.js'
 import { type Fields, namesOf, type Values } from './fields.js'
 import { CONSTANT, decodeFirst, exactly, HEADER, type Manifest, POINTPROOFS, withFlags } from './manifest.js'
+import { hasRows } from './proofs.js'
 
 /** Offsets in the header of an update list. */
 const AT = { recordBytes: 28, entries: 32 } as const
@@ -37,6 +38,7 @@ export function checkFollows(previous: Manifest, next: Manifest): void {
   if (next.generation !== previous.generation) {
     checkInteger('generation', next.generation, ...exactly(previous.generation + 1))
     checkInteger('update list length', next.updateListBytes, ...exactly(0))
+    checkBase(undefined, next)
     return
   }
   checkNext(HEADER, withFlags(previous), withFlags(next))
@@ -45,10 +47,23 @@ export function checkFollows(previous: Manifest, next: Manifest): void {
     checkInteger('partitions', next.partitions, ...exactly(previous.partitions))
     checkInteger('shards', next.shards!, ...exactly(previous.shards))
   }
+  checkBase(previous, next)
   if (previous.pointproofs === undefined || next.pointproofs === undefined) return
   checkNext(POINTPROOFS, { ...previous.pointproofs, ...CONSTANT }, { ...next.pointproofs, ...CONSTANT })
   // What a pending request carries, a later one may.
   checkInteger('queries of a request in suite 6', mostProved(next), ...exactly(mostProved(previous)))
+}
+
+/** An epoch is its own base, or keeps that of the epoch before in its generation. The patch then grows by what has changed. */
+function checkBase(previous: Manifest | undefined, { epoch, oneServer, updateListBytes, ...next }: Manifest): void {
+  if (oneServer === undefined || oneServer.baseEpoch === epoch) return
+  const { hintHash, baseEpoch, baseRecords, patchBytes } = previous?.oneServer ?? {}
+  checkInteger('base epoch', oneServer.baseEpoch, ...exactly(baseEpoch ?? epoch))
+  checkInteger('base records', oneServer.baseRecords, ...exactly(baseRecords!))
+  if (!equalBytes(hintHash!, oneServer.hintHash)) malformed('hint hash', 'that of the same base before', 'another')
+  const isExact = !hasRows(next) // of row lists nothing says how many entries stand before them
+  const least = patchBytes! + (isExact ? updateListBytes - UPDATE_LIST_HEADER_BYTES : 0)
+  checkInteger('patch length', oneServer.patchBytes, least, isExact ? least : Number.MAX_SAFE_INTEGER)
 }
 
 /** Most queries of a request in suite 6. */

@@ -82,6 +82,7 @@ export {
   MANIFEST_HEADER_BYTES,
   MANIFEST_POINTPROOFS_BYTES,
   type Manifest,
+  type OneServerFields,
   type PointproofsFields,
   shardsField,
 } from './manifest.js'
@@ -101,6 +102,7 @@ export {
   withVerdict,
 } from './message.js'
 export {
+  baseOf,
   decodeOneServerAnswer,
   decodeOneServerQuery,
   encodeOneServerAnswer,
@@ -109,8 +111,10 @@ export {
   MAX_ONE_SERVER_BYTES,
   ONE_SERVER_PATH,
   type OneServerQuery,
+  ownBase,
 } from './one-server.js'
 export { decodeParities, encodeParityQuery, parityAnswerBytes } from './parities.js'
+export { encodePatch, type PatchEntry, patchEntries } from './patch.js'
 export {
   builtFor,
   type EntryProofs,

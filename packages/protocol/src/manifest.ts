@@ -81,7 +81,7 @@ export const HEADER = {
   previousManifest: byteString('previous manifest', HASH_BYTES),
   /** b: the directory has 2^b blocks, which are looked up one at a time in mode `instant` */
   directoryBlockLog: number('directory block bits', 2, { max: 16, ...same, ...keyedOnly }),
-  /** the hash of a public hint for lookups with one server follows */
+  /** what lookups with one server need follows */
   hinted: flag('hinted', 1, same),
   /** the hash of the slot marks stands last */
   marked: flag('marked', 1, { ...same, ...keyedOnly }),
@@ -107,6 +107,21 @@ export const POINTPROOFS = {
   reserved: number('reserved', 4, { max: 0 }),
 }
 
+/** What stands behind those in a hinted database. The table in docs/protocol.md has the same rows. */
+export const ONE_SERVER = {
+  /** BLAKE3 of the public hint, which is of the base's records */
+  hintHash: byteString('hint hash', HASH_BYTES),
+  /** the epoch that lookups are made at: this one, or an earlier one of its generation */
+  baseEpoch: number('base epoch', 4, { min: 1 }),
+  /** N of the base */
+  baseRecords: number('base records', 4, { min: 1 }),
+  /** of what has changed since the base */
+  patchBytes: number('patch length', 4),
+  reserved: number('reserved', 4, { max: 0 }),
+  /** zero: nothing has changed */
+  patchHash: byteString('patch hash', HASH_BYTES),
+}
+
 /** What a manifest says. */
 export interface Manifest extends Omit<Values<typeof HEADER>, 'hinted' | 'marked'> {
   /** 32·Q bytes, partition 0 first; zero in suite 2; in suite 11 the root */
@@ -117,14 +132,17 @@ export interface Manifest extends Omit<Values<typeof HEADER>, 'hinted' | 'marked
   readonly shards?: number | undefined
   /** in suite 6, and in no other */
   readonly pointproofs?: PointproofsFields | undefined
-  /** BLAKE3 of the public hint for lookups with one server; missing: there are none */
-  readonly oneServerHint?: Uint8Array | undefined
+  /** for lookups with one server; missing: there are none */
+  readonly oneServer?: OneServerFields | undefined
   /** BLAKE3 of the slot marks; missing: there are none */
   readonly slotMarksHash?: Uint8Array | undefined
 }
 
 /** What answers of suite 6 are verified with. */
 export interface PointproofsFields extends Omit<Values<typeof POINTPROOFS>, keyof typeof CONSTANT> {}
+
+/** What lookups with one server are made at, and verified with (docs/protocol/one-server.md). */
+export interface OneServerFields extends Omit<Values<typeof ONE_SERVER>, 'reserved'> {}
 
 export const CONSTANT = { rowRecords: POINTPROOFS_ROW_RECORDS, reserved: 0 }
 
@@ -138,9 +156,15 @@ export const MANIFEST_HEADER_BYTES = HEADER_AT + headerBytes(HEADER)
 /** What follows those in suite 6. */
 export const MANIFEST_POINTPROOFS_BYTES = headerBytes(POINTPROOFS)
 
+const ONE_SERVER_BYTES = headerBytes(ONE_SERVER)
+
 /** No manifest is longer. */
 export const LONGEST_MANIFEST_BYTES =
-  MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * MAX_PARTITIONS + MANIFEST_POINTPROOFS_BYTES + 2 * HASH_BYTES
+  MANIFEST_HEADER_BYTES +
+  PER_PARTITION_BYTES * MAX_PARTITIONS +
+  MANIFEST_POINTPROOFS_BYTES +
+  ONE_SERVER_BYTES +
+  HASH_BYTES
 
 const SUITES = [...MANIFEST_SUITES, SUITE_SHARDED]
 
@@ -164,18 +188,18 @@ function endsOf({
   marked,
 }: Pick<Values<typeof HEADER>, 'suite' | 'partitions' | 'hinted' | 'marked'>): {
   readonly pointproofs: number
-  readonly hint: number
+  readonly oneServer: number
   readonly marks: number
 } {
   const hashes = MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * pairsOf({ suite, partitions })
   const pointproofs = hashes + (hasRows({ suite }) ? MANIFEST_POINTPROOFS_BYTES : 0)
-  const hint = pointproofs + (hinted ? HASH_BYTES : 0)
-  return { pointproofs, hint, marks: hint + (marked ? HASH_BYTES : 0) }
+  const oneServer = pointproofs + (hinted ? ONE_SERVER_BYTES : 0)
+  return { pointproofs, oneServer, marks: oneServer + (marked ? HASH_BYTES : 0) }
 }
 
 /** The manifest's canonical bytes. Throws WireError if the values contradict each other. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
-  const { oneServerHint, slotMarksHash } = manifest
+  const { oneServer, slotMarksHash } = manifest
   const values = withFlags(manifest)
   const header = writeFields(HEADER, values)
   checkRules(manifest)
@@ -194,13 +218,18 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     const at = ends.pointproofs - MANIFEST_POINTPROOFS_BYTES
     bytes.set(writeFields(POINTPROOFS, { ...pointproofs, ...CONSTANT }), at)
   }
-  if (oneServerHint !== undefined) bytes.set(oneServerHint, ends.pointproofs)
-  if (slotMarksHash !== undefined) bytes.set(slotMarksHash, ends.hint)
+  if (oneServer !== undefined) bytes.set(writeFields(ONE_SERVER, { ...oneServer, reserved: 0 }), ends.pointproofs)
+  if (slotMarksHash !== undefined) bytes.set(slotMarksHash, ends.oneServer)
   return bytes
 }
 
 function readPointproofs(bytes: Uint8Array): PointproofsFields {
   const { rowRecords, reserved, ...fields } = readFields(POINTPROOFS, bytes)
+  return fields
+}
+
+function readOneServer(bytes: Uint8Array): OneServerFields {
+  const { reserved, ...fields } = readFields(ONE_SERVER, bytes)
   return fields
 }
 
@@ -238,10 +267,10 @@ export function decodeFirst(bytes: Uint8Array): { readonly manifest: Manifest; r
   const pointproofs = hasRows(header) && {
     pointproofs: readPointproofs(bytes.subarray(ends.pointproofs - MANIFEST_POINTPROOFS_BYTES, ends.pointproofs)),
   }
-  const hint = hinted && { oneServerHint: copyOf(bytes, ends.pointproofs, ends.hint) }
-  const marks = marked && { slotMarksHash: copyOf(bytes, ends.hint, length) }
+  const oneServer = hinted && { oneServer: readOneServer(bytes.subarray(ends.pointproofs)) }
+  const marks = marked && { slotMarksHash: copyOf(bytes, ends.oneServer, length) }
   const sharded = header.suite === SUITE_SHARDED && { shards: viewOf(contentHashes).getUint32(0, true) }
-  const manifest = { ...header, commitments, contentHashes, ...sharded, ...pointproofs, ...hint, ...marks }
+  const manifest = { ...header, commitments, contentHashes, ...sharded, ...pointproofs, ...oneServer, ...marks }
   checkRules(manifest)
   return { manifest, length }
 }
@@ -250,7 +279,7 @@ export function decodeFirst(bytes: Uint8Array): { readonly manifest: Manifest; r
 export function withFlags(manifest: Manifest): Values<typeof HEADER> {
   return {
     ...manifest,
-    hinted: manifest.oneServerHint !== undefined,
+    hinted: manifest.oneServer !== undefined,
     marked: manifest.slotMarksHash !== undefined,
   }
 }
@@ -301,12 +330,26 @@ function checkRules(manifest: Manifest): void {
     checkZero('directory commitment', manifest.directoryCommitment, 'in suite 2')
   }
   checkPointproofs(manifest)
-  const { oneServerHint, slotMarksHash } = manifest
+  const { slotMarksHash } = manifest
   if (slotMarksHash !== undefined) checkHash('slot marks hash', slotMarksHash)
-  if (oneServerHint === undefined) return
+  checkOneServer(manifest)
+}
+
+function checkOneServer(manifest: Manifest): void {
+  const { oneServer, generation, epoch, records, recordBytes } = manifest
+  if (oneServer === undefined) return
   if (!isCommitted(manifest)) malformed('hinted', 'a suite other than 2', 'suite 2')
   if (manifest.expires === 0) malformed('expiry', 'one, with a hint', 'none')
-  checkHash('hint hash', oneServerHint)
+  const { hintHash, baseEpoch, baseRecords, patchBytes, patchHash } = oneServer
+  checkHash('hint hash', hintHash)
+  checkInteger('base epoch', baseEpoch, generation, epoch)
+  const isOwn = baseEpoch === epoch
+  checkInteger('base records', baseRecords, isOwn ? records : 1, records)
+  checkInteger('patch length', patchBytes, 0, isOwn ? 0 : MAX_U32)
+  if (patchBytes % (UPDATE_ENTRY_HEADER_BYTES + recordBytes) !== 0)
+    malformed('patch length', 'a length of whole entries', patchBytes)
+  if (patchBytes === 0) checkZero('patch hash', patchHash, 'without a patch')
+  else checkHash('patch hash', patchHash)
 }
 
 function checkHash(name: string, hash: Uint8Array): void {

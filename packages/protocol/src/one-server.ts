@@ -2,9 +2,9 @@
 // whose lengths follow from the manifest.
 
 import { checkInteger } from './bytes.js'
-import { HEADER_BYTES, MAX_QUERIES, SUITE_ONE_SERVER, SUITE_ONE_SERVER_DIRECTORY } from './constants.js'
+import { HASH_BYTES, HEADER_BYTES, MAX_QUERIES, SUITE_ONE_SERVER, SUITE_ONE_SERVER_DIRECTORY } from './constants.js'
 import type { InstantOf } from './instant.js'
-import type { Manifest } from './manifest.js'
+import type { Manifest, OneServerFields } from './manifest.js'
 import {
   ANSWER_MAGIC,
   decodeAnswersOf,
@@ -30,8 +30,22 @@ export interface OneServerQuery extends MessageHeader {
 }
 
 /** Whether a database has such lookups: its publisher must have signed a public hint for them. */
-export function hasOneServer({ oneServerHint }: Pick<Manifest, 'oneServerHint'>): boolean {
-  return oneServerHint !== undefined
+export function hasOneServer({ oneServer }: Pick<Manifest, 'oneServer'>): boolean {
+  return oneServer !== undefined
+}
+
+/** What the manifest of an epoch says that is its own base. */
+export function ownBase(
+  { epoch, records }: Pick<Manifest, 'epoch' | 'records'>,
+  hintHash: Uint8Array,
+): OneServerFields {
+  return { hintHash, baseEpoch: epoch, baseRecords: records, patchBytes: 0, patchHash: new Uint8Array(HASH_BYTES) }
+}
+
+/** A hinted database as lookups with one server see it: number and records are the base's. */
+export function baseOf<M extends Pick<Manifest, 'epoch' | 'records' | 'oneServer'>>(manifest: M): M {
+  const { baseEpoch: epoch, baseRecords: records } = manifest.oneServer!
+  return { ...manifest, epoch, records }
 }
 
 /** A request of `count` queries, one after the other. Throws WireError on a wrong count. */

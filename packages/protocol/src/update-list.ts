@@ -15,14 +15,20 @@ export interface UpdateEntry {
   readonly delta: Uint8Array
 }
 
-const KINDS = [undefined, 'add', 'edit', 'delete'] as const
+/** By number. */
+export const KINDS = [undefined, 'add', 'edit', 'delete'] as const
 
 /** The entries of a list of records of `recordBytes`, ascending by index. Throws WireError. */
-export function* updateEntries(list: Uint8Array, recordBytes: number): Generator<UpdateEntry> {
+export function updateEntries(list: Uint8Array, recordBytes: number): Generator<UpdateEntry> {
   if (list.length < UPDATE_LIST_HEADER_BYTES) malformed('update list', 'a header', list.length)
+  return entriesFrom(UPDATE_LIST_HEADER_BYTES, list, recordBytes)
+}
+
+/** The same from a byte on. */
+export function* entriesFrom(first: number, list: Uint8Array, recordBytes: number): Generator<UpdateEntry> {
   const view = viewOf(list)
   const entryBytes = UPDATE_ENTRY_HEADER_BYTES + recordBytes
-  for (let at = UPDATE_LIST_HEADER_BYTES; at < list.length; at += entryBytes) {
+  for (let at = first; at < list.length; at += entryBytes) {
     if (at + entryBytes > list.length) malformed('update list', 'whole entries', list.length)
     const kind = KINDS[list[at + 4]!] ?? malformed('kind of update', '1, 2 or 3', list[at + 4]!)
     const delta = list.subarray(at + UPDATE_ENTRY_HEADER_BYTES, at + entryBytes)

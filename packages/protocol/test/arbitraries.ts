@@ -1,7 +1,14 @@
 // Generators of valid protocol values.
 
 import fc from 'fast-check'
-import { entryBytes, type Geometry, MAX_ENTRIES_BYTES, type Manifest } from '../src/index.js'
+import {
+  entryBytes,
+  type Geometry,
+  MAX_ENTRIES_BYTES,
+  type Manifest,
+  type OneServerFields,
+  ownBase,
+} from '../src/index.js'
 
 export const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
 
@@ -65,20 +72,47 @@ export const manifests: fc.Arbitrary<Manifest> = fc
         choice.suite !== 2 ? bytesOf(32 * choice.partitions) : fc.constant(new Uint8Array(32 * choice.partitions)),
       contentHashes: bytesOf(32 * choice.partitions),
       pointproofs: choice.suite !== 6 ? fc.constant(undefined) : pointproofs,
-      oneServerHint: choice.hinted && choice.suite !== 2 ? markedBytes(32) : fc.constant(undefined),
+      base: choice.hinted && choice.suite !== 2 ? base : fc.constant(undefined),
       slotMarksHash: choice.keyed && choice.marked ? markedBytes(32) : fc.constant(undefined),
     })
   })
-  .map(({ updates, ...fields }) => {
+  .map(({ updates, base, ...fields }) => {
     const recordBytes = (fields.keyed ? 16 : 0) + (fields.variable ? 2 : 0) + fields.valueBytes
     const most = Math.min(fields.records, Math.floor((0xffff_ffff - 40) / (5 + recordBytes)))
     return {
       ...fields,
       recordBytes,
+      oneServer: base && oneServerOf({ ...fields, recordBytes }, base),
       maxQueries: Math.max(1, Math.min(fields.maxQueries, mostQueries({ ...fields, recordBytes }))),
       updateListBytes: updates < 0 ? 0 : 40 + Math.min(updates, most) * (5 + recordBytes),
     }
   })
+
+/** What is drawn of a base, and of the patch since. */
+const base = fc.record({
+  hintHash: markedBytes(32),
+  patchHash: markedBytes(32),
+  age: fc.nat(),
+  ago: fc.nat(9),
+  entries: fc.nat(9),
+})
+
+function oneServerOf(
+  { generation, epoch, records, recordBytes }: Pick<Manifest, 'generation' | 'epoch' | 'records' | 'recordBytes'>,
+  {
+    hintHash,
+    patchHash,
+    age,
+    ago,
+    entries,
+  }: { hintHash: Uint8Array; patchHash: Uint8Array; age: number; ago: number; entries: number },
+): OneServerFields {
+  const baseEpoch = epoch - (age % (1 + Math.min(ago, epoch - generation)))
+  if (baseEpoch === epoch) return ownBase({ epoch, records }, hintHash)
+  const patchBytes = entries * (5 + recordBytes)
+  const baseRecords = 1 + (age % records)
+  return { hintHash, baseEpoch, baseRecords, patchBytes, patchHash: entries === 0 ? new Uint8Array(32) : patchHash }
+}
 
 /** How many queries have answers of 16 MiB. */
 function mostQueries(layout: Geometry): number {

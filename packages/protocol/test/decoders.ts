@@ -146,7 +146,11 @@ export const CORPUS: readonly Uint8Array[] = [
     operations: new TextEncoder().encode('{"op":"delete","key":"a"}\n'),
   }),
   wire.encodeFenceReply('granted'),
-  wire.encodeManifest({ ...manifests[0]!, expires: 1, oneServerHint: new Uint8Array(32).fill(6) }),
+  wire.encodeManifest({
+    ...manifests[0]!,
+    expires: 1,
+    oneServer: wire.ownBase(manifests[0]!, new Uint8Array(32).fill(6)),
+  }),
   ...manifests
     .filter(({ keyed }) => keyed)
     .slice(0, 1)

@@ -4,8 +4,17 @@ import { readFile } from 'node:fs/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { checkFollows, decodeManifests } from '../src/chain.js'
 import { type Fields, headerBytes } from '../src/fields.js'
-import { contentHash, decodeManifest, encodeManifest, type Manifest, proofsOf, WireError } from '../src/index.js'
-import { HEADER, HEADER_AT, POINTPROOFS } from '../src/manifest.js'
+import {
+  contentHash,
+  decodeManifest,
+  encodeManifest,
+  type Manifest,
+  type OneServerFields,
+  ownBase,
+  proofsOf,
+  WireError,
+} from '../src/index.js'
+import { HEADER, HEADER_AT, ONE_SERVER, POINTPROOFS } from '../src/manifest.js'
 import { keyless, later } from './manifests.js'
 
 /** A database without commitments. */
@@ -48,22 +57,82 @@ describe('a manifest', () => {
     expect(() => encodeManifest({ ...keyless, ...change })).toThrow(WireError)
   })
 
-  test('has the hash of a hint last, and a flag that says so', () => {
+  test('has what lookups with one server need last, and a flag that says so', () => {
     const hint = new Uint8Array(32).fill(9)
+    const oneServer = ownBase(keyless, hint)
     const rows = { rowsHash: hint, keyHash: hint, transcriptHash: hint, development: false }
     const expiring = { ...keyless, expires: 1 }
     for (const plain of [expiring, { ...expiring, suite: 6, pointproofs: rows }]) {
-      const [bytes, hinted] = [encodeManifest(plain), encodeManifest({ ...plain, oneServerHint: hint })]
-      expect(decodeManifest(hinted)).toEqual({ ...plain, oneServerHint: hint })
-      expect(hinted.subarray(bytes.length)).toEqual(hint)
+      const [bytes, hinted] = [encodeManifest(plain), encodeManifest({ ...plain, oneServer })]
+      expect(decodeManifest(hinted)).toEqual({ ...plain, oneServer })
+      expect(hinted.length - bytes.length).toBe(80)
+      expect(hinted.subarray(bytes.length, bytes.length + 32)).toEqual(hint)
       bytes[170] = 1
       expect(hinted.subarray(0, bytes.length)).toEqual(bytes)
     }
-    expect(() => encodeManifest({ ...expiring, oneServerHint: new Uint8Array(32) })).toThrow(/hint hash/)
-    expect(() => encodeManifest({ ...bare, expires: 1, oneServerHint: hint })).toThrow(/hinted/)
-    expect(() => encodeManifest({ ...keyless, oneServerHint: hint })).toThrow(/expiry/)
-    expect(() => checkFollows(keyless, { ...later, oneServerHint: hint })).toThrow(/hinted/)
-    checkFollows({ ...keyless, oneServerHint: hint }, { ...later, oneServerHint: hint.map(byte => byte + 1) })
+    expect(() => encodeManifest({ ...expiring, oneServer: ownBase(keyless, new Uint8Array(32)) })).toThrow(/hint hash/)
+    expect(() => encodeManifest({ ...bare, expires: 1, oneServer: ownBase(bare, hint) })).toThrow(/hinted/)
+    expect(() => encodeManifest({ ...keyless, oneServer })).toThrow(/expiry/)
+    expect(() => checkFollows(keyless, { ...later, oneServer: ownBase(later, hint) })).toThrow(/hinted/)
+    checkFollows(
+      { ...keyless, oneServer },
+      {
+        ...later,
+        oneServer: ownBase(
+          later,
+          hint.map(byte => byte + 1),
+        ),
+      },
+    )
+  })
+
+  describe('that is not its own base', () => {
+    const hint = new Uint8Array(32).fill(9)
+    const first = { ...keyless, expires: 1, oneServer: ownBase(keyless, hint) }
+    const entry = 5 + keyless.recordBytes
+    const entries = (count: number) => ({ updateListBytes: 40 + count * entry })
+    const patch = (count: number) => ({ patchBytes: count * entry, patchHash: new Uint8Array(32).fill(8) })
+    const second = { ...later, ...entries(2), expires: 1, oneServer: { ...first.oneServer, ...patch(2) } }
+    const third = { ...second, ...entries(3), epoch: 3, oneServer: { ...second.oneServer, ...patch(5) } }
+    const others = (next: Manifest, change: Partial<OneServerFields>) => ({
+      ...next,
+      oneServer: { ...next.oneServer!, ...change },
+    })
+
+    test('reads as it was written, and follows the epoch before', () => {
+      for (const manifest of [second, third]) expect(decodeManifest(encodeManifest(manifest))).toEqual(manifest)
+      checkFollows(first, second)
+      checkFollows(second, third)
+      checkFollows(second, { ...third, ...entries(0), oneServer: second.oneServer })
+      checkFollows(second, { ...third, oneServer: ownBase(third, hint) })
+    })
+
+    test.each([
+      ['a base after it', { baseEpoch: 3 }, /base epoch: .*1 to 2.*3/],
+      ['more records at its base', { baseRecords: keyless.records + 1 }, /base records/],
+      ['half an entry', { patchBytes: entry - 1 }, /whole entries/],
+      ['a patch of no hash', { patchHash: new Uint8Array(32) }, /patch hash/],
+      ['a hash of no patch', { patchBytes: 0 }, /patch hash/],
+      ['itself for its base, and a patch', { baseEpoch: 2, baseRecords: keyless.records }, /patch length/],
+    ])('with %s is not written', (_, change, message) => {
+      expect(() => encodeManifest(others(second, change))).toThrow(message)
+    })
+
+    test.each<[string, Manifest, Manifest, RegExp]>([
+      ['a base that no epoch had', second, others({ ...third, epoch: 3 }, { baseEpoch: 2 }), /base epoch: .*1/],
+      ['another hint of the same base', second, others(third, { hintHash: hint.map(byte => byte + 1) }), /hint hash/],
+      ['other records of the same base', second, others(third, { baseRecords: 1 }), /base records/],
+      ['a patch without its list', second, others(third, patch(2)), /patch length/],
+      ['a patch longer than its list', second, others(third, patch(6)), /patch length/],
+      [
+        'the base of the generation before',
+        second,
+        { ...third, generation: 2, updateListBytes: 0, updateListHash: new Uint8Array(32) },
+        /base epoch/,
+      ],
+    ])('does not follow with %s', (_, before, next, message) => {
+      expect(() => checkFollows(before, next)).toThrow(message)
+    })
   })
 
   test('of another format or suite is a version error', () => {
@@ -105,7 +174,7 @@ test('the tables in docs/protocol.md have the fields of the code: change them th
       return [`${at - bytes}`, `${bytes}`, name]
     })
   }
-  const [header, pointproofs] = cells.map(([, , ...rows]) => rows)
+  const [header, pointproofs, oneServer] = cells.map(([, , ...rows]) => rows)
   const end = `${HEADER_AT + headerBytes(HEADER)}`
   expect(header).toEqual([
     ['0', '4', 'magic'],
@@ -116,6 +185,8 @@ test('the tables in docs/protocol.md have the fields of the code: change them th
   expect(pointproofs).toEqual(rows(POINTPROOFS, 0))
   expect(section).toContain(`${end} bytes, then 64 for each partition`)
   expect(section).toContain(`In suite 6, ${headerBytes(POINTPROOFS)} bytes follow`)
+  expect(oneServer).toEqual(rows(ONE_SERVER, 0))
+  expect(section).toContain(`If hinted, ${headerBytes(ONE_SERVER)} bytes follow`)
 
   const [, first] = document.split('\n### 1. Fetch the manifest\n')
   const short = [...first!.split('\n### ')[0]!.matchAll(/^\| (\d+) \| ([\d, ]+) \|/gm)]

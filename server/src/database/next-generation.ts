@@ -35,7 +35,7 @@ export async function makeGeneration(
     updateListBytes: 0,
     updateListHash: new Uint8Array(HASH_BYTES),
     pointproofs: undefined, // with them none is made here
-    oneServerHint: undefined,
+    oneServer: undefined,
     ...(await marksField(core, generation.slotMarks)),
   })
   return { generation, known, directoryBytes }

@@ -15,10 +15,7 @@ export function nextManifest(
   before: Epoch,
   { epoch, expires }: Batch,
   changed: DirectoryFields &
-    Pick<
-      Whole,
-      'generation' | 'updateListBytes' | 'updateListHash' | 'pointproofs' | 'oneServerHint' | 'slotMarksHash'
-    >,
+    Pick<Whole, 'generation' | 'updateListBytes' | 'updateListHash' | 'pointproofs' | 'oneServer' | 'slotMarksHash'>,
 ): KnownManifest {
   const { suite, databaseId, recordBytes, blockRecords, valueBytes, keyed, variable } = before.manifest
   const { layout, maxQueries } = database

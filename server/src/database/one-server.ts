@@ -1,7 +1,7 @@
 // Makes the public hints of new epochs, for lookups with one server (one-server/prepared.ts). A server makes one of the records in its own
 // memory, and so does the publisher's copy. If their manifests differ, the publisher signs nothing.
 
-import { encodeManifest, equalBytes, hasOneServer, type Manifest, toHex } from '@keyhush/protocol'
+import { encodeManifest, equalBytes, hasOneServer, type Manifest, ownBase, toHex } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
 import { DatasetError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
@@ -23,7 +23,10 @@ export async function withHint(
   if (!hasOneServer(before)) return { known, oneServer: undefined }
   const prepared = await Prepared.begin(known.manifest, generation)
   try {
-    const manifest = { ...known.manifest, oneServerHint: generation.core.blake3(await prepared.made) }
+    const manifest = {
+      ...known.manifest,
+      oneServer: ownBase(known.manifest, generation.core.blake3(await prepared.made)),
+    }
     if (!keeps) await prepared.close()
     return { known: { manifest, bytes: encodeManifest(manifest) }, oneServer: keeps ? prepared : undefined }
   } catch (error) {
@@ -45,8 +48,8 @@ export function checkHintable(generation: Generation, manifest: Manifest, expire
 }
 
 /** Makes the public hint of an epoch anew, as its builder has to. Whether it is the one that the manifest names, if that names one. */
-export async function isHinted({ oneServerHint, ...manifest }: Manifest, from: DatabaseInMemory): Promise<boolean> {
-  return oneServerHint === undefined || equalBytes(from.core.blake3(await hintOf(manifest, from)), oneServerHint)
+export async function isHinted({ oneServer, ...manifest }: Manifest, from: DatabaseInMemory): Promise<boolean> {
+  return oneServer === undefined || equalBytes(from.core.blake3(await hintOf(manifest, from)), oneServer.hintHash)
 }
 
 /** Throws DatasetError if the manifest names another public hint than that of its records. */
@@ -63,7 +66,7 @@ export async function checkHint(location: string, manifest: Manifest, from: Gene
 
 /** The public hint with this hash in hex, of one of these epochs. Throws a `not_ready` Refusal while it is being prepared. */
 export function hintBlob(epochs: readonly Epoch[], hash: string): Blob | undefined {
-  const of = ({ manifest: { oneServerHint } }: Epoch) => oneServerHint !== undefined && toHex(oneServerHint) === hash
+  const of = ({ manifest: { oneServer } }: Epoch) => oneServer !== undefined && toHex(oneServer.hintHash) === hash
   const prepared = epochs.find(of)?.oneServer
   if (prepared?.preparing) throw new Refusal('not_ready', 'lookups with one server are being prepared; try again later')
   return prepared?.hint && memoryBlob(prepared.hint)

@@ -23,7 +23,7 @@ export class Preparing {
   async prepare(epoch: EpochInMemory, from: Generation): Promise<void> {
     const { manifest } = epoch
     if (!this.answers || !hasOneServer(manifest)) return
-    epoch.oneServer = await Prepared.begin(manifest, from, manifest.oneServerHint)
+    epoch.oneServer = await Prepared.begin(manifest, from, manifest.oneServer?.hintHash)
     this.note(epoch, from)
   }
 

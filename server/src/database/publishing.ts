@@ -247,7 +247,7 @@ export class Publishing {
       updateListBytes: list.length,
       updateListHash: list === changes ? listHash : await hashed(core, list),
       pointproofs,
-      oneServerHint: undefined,
+      oneServer: undefined,
       ...(await marksField(core, generation.slotMarks)),
     })
     const { known, oneServer } = await withHint(generation, manifest, unhinted, preparing.answers)

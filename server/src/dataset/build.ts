@@ -13,6 +13,7 @@ import {
   MAX_PARTITIONS,
   MAX_RECORD_BYTES,
   type Manifest,
+  ownBase,
   toHex,
   WireError,
 } from '@keyhush/protocol'
@@ -419,7 +420,7 @@ async function describe(
 async function hinted(core: Core, from: Filled, manifest: Manifest, { onProgress }: BuildOptions): Promise<Manifest> {
   onProgress?.({ stage: 'preparing', done: 0, total: 1 })
   try {
-    return { ...manifest, oneServerHint: core.blake3(await hintOf(manifest, { core, ...from })) }
+    return { ...manifest, oneServer: ownBase(manifest, core.blake3(await hintOf(manifest, { core, ...from }))) }
   } catch (error) {
     throw new BuildError(`--one-server: ${(error as Error).message}`)
   }

@@ -81,7 +81,7 @@ export class ShardedEpoch implements AnyEpoch {
       ...first,
       ...{ databaseId: first.databaseId.map(() => 0), previousManifest: NOTHING, ...origin },
       ...{ suite: SUITE_SHARDED, shards: shards.length, maxQueries: MAX_QUERIES },
-      ...{ oneServerHint: undefined, slotMarksHash: undefined },
+      ...{ oneServer: undefined, slotMarksHash: undefined },
       ...{ records: shards.length * first.records, partitions: shards.length * first.partitions },
       ...{ directoryBytes: 0, directoryHash: NOTHING, directoryCommitment: this.#trees.directory.root },
       ...{

@@ -31,7 +31,7 @@ export interface Manifest extends Layout {
   /** in suite 6 */
   readonly pointproofs?: Pointproofs
   /** if it is hinted */
-  readonly oneServerHint?: Uint8Array
+  readonly oneServer?: OneServer
   /** if it is marked */
   readonly slotMarksHash?: Uint8Array
 }
@@ -41,6 +41,15 @@ export interface Pointproofs {
   readonly keyHash: Uint8Array
   readonly transcriptHash: Uint8Array
   readonly development: boolean
+}
+
+/** What lookups with one server need. */
+export interface OneServer {
+  readonly hintHash: Uint8Array
+  readonly baseEpoch: number
+  readonly baseRecords: number
+  readonly patchBytes: number
+  readonly patchHash: Uint8Array
 }
 
 /** The header's fields, in order, with their lengths. */
@@ -57,19 +66,24 @@ export const POINTPROOFS_FIELDS = {
   ...{ rowsHash: 32, keyHash: 32, transcriptHash: 32, rowRecords: 2, flags: 2, reserved: 4 },
 } as const
 
+/** What a hinted database adds. */
+export const ONE_SERVER_FIELDS = {
+  ...{ hintHash: 32, baseEpoch: 4, baseRecords: 4, patchBytes: 4, reserved: 4, patchHash: 32 },
+} as const
+
 const { magic: _, ...BEHIND_MAGIC } = HEADER_FIELDS
 
 export function encodeManifest(manifest: Manifest): Uint8Array {
-  const { blockRecords, commitments, contentHashes, pointproofs, oneServerHint, slotMarksHash } = manifest
+  const { blockRecords, commitments, contentHashes, pointproofs, oneServer, slotMarksHash } = manifest
   const writer = new Writer().put('PIRM')
-  const flags = { hinted: oneServerHint !== undefined, marked: slotMarksHash !== undefined }
+  const flags = { hinted: oneServer !== undefined, marked: slotMarksHash !== undefined }
   writeFields(writer, BEHIND_MAGIC, { ...manifest, ...flags, format: 1, packing: Math.log2(blockRecords) })
   commitments.forEach((commitment, q) => void writer.put(commitment, contentHashes[q]!))
   if (pointproofs !== undefined) {
     const derived = { rowRecords: 256, flags: pointproofs.development, reserved: 0 }
     writeFields(writer, POINTPROOFS_FIELDS, { ...pointproofs, ...derived })
   }
-  if (oneServerHint !== undefined) writer.put(oneServerHint)
+  if (oneServer !== undefined) writeFields(writer, ONE_SERVER_FIELDS, { ...oneServer, reserved: 0 })
   if (slotMarksHash !== undefined) writer.put(slotMarksHash)
   return writer.bytes()
 }
@@ -95,10 +109,9 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   checkLayout(layout)
   const hashes = Array.from({ length: partitions }, () => [reader.take(32), reader.take(32)] as const)
   const pointproofs = suite === 6 ? readPointproofs(reader) : undefined
-  const oneServerHint = hinted === 1 ? reader.take(32) : undefined
-  if (oneServerHint !== undefined && (isZero(oneServerHint) || suite === 2 || expires === 0n)) {
-    throw new Error('a hash of no hint, or without commitments or an expiry')
-  }
+  const oneServer = hinted === 1 ? readOneServer(reader, header) : undefined
+  if (oneServer !== undefined && (suite === 2 || expires === 0n))
+    throw new Error('a hint without commitments or an expiry')
   const slotMarksHash = marked === 1 ? reader.take(32) : undefined
   if (slotMarksHash !== undefined && (isZero(slotMarksHash) || !keyed))
     throw new Error('a hash of no marks, or without keys')
@@ -135,7 +148,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     commitments: hashes.map(([commitment]) => commitment),
     contentHashes: hashes.map(([, contentHash]) => contentHash),
     ...(pointproofs && { pointproofs }),
-    ...(oneServerHint && { oneServerHint }),
+    ...(oneServer && { oneServer }),
     ...(slotMarksHash && { slotMarksHash }),
   }
 }
@@ -149,6 +162,22 @@ function readPointproofs(reader: Reader): Pointproofs {
   return { ...hashes, development: flags === 1 }
 }
 
+function readOneServer(
+  reader: Reader,
+  { generation, epoch, records, recordBytes }: Pick<Manifest, 'generation' | 'epoch' | 'records' | 'recordBytes'>,
+): OneServer {
+  type Read = OneServer & { readonly reserved: number }
+  const { reserved, ...read } = readFields(reader, ONE_SERVER_FIELDS) as Read
+  const { hintHash, baseEpoch, baseRecords, patchBytes, patchHash } = read
+  if (isZero(hintHash) || reserved !== 0) throw new Error('a hash of no hint, or reserved bytes')
+  if (baseEpoch < generation || baseEpoch > epoch) throw new Error('a base of another generation, or of a later epoch')
+  if (baseRecords < 1 || baseRecords > records) throw new Error('a base of no records, or of more')
+  if (baseEpoch === epoch && (baseRecords !== records || patchBytes !== 0)) throw new Error('changes since itself')
+  if (patchBytes % (5 + recordBytes) !== 0) throw new Error('a patch of broken entries')
+  if ((patchBytes === 0) !== isZero(patchHash)) throw new Error('a patch without its hash, or a hash without its patch')
+  return read
+}
+
 const AT = offsetsOf(HEADER_FIELDS)
 
 /** Manifests as `/v1/manifests` gives them, each of which has to be one that comes after the one before (Epochs). */
@@ -157,8 +186,8 @@ export function decodeChain(bytes: Uint8Array): Manifest[] {
   for (let at = 0; at < bytes.length; ) {
     const from = (field: keyof typeof HEADER_FIELDS) => new Reader(bytes.subarray(at + AT[field]))
     const more = from('suite').u16() === 6 ? offsetsOf(POINTPROOFS_FIELDS).end : 0
-    const end =
-      at + AT.end + 64 * from('partitions').u32() + more + 32 * (bytes[at + AT.hinted]! + bytes[at + AT.marked]!)
+    const last = 80 * bytes[at + AT.hinted]! + 32 * bytes[at + AT.marked]!
+    const end = at + AT.end + 64 * from('partitions').u32() + more + last
     const next = decodeManifest(bytes.subarray(at, end))
     const before = chain.at(-1)
     if (before !== undefined) checkNext(before, next)
@@ -173,6 +202,7 @@ function checkNext(before: Manifest, next: Manifest): void {
   if (bytesToHex(next.databaseId) !== bytesToHex(before.databaseId)) throw new Error('another database')
   if (next.generation === before.generation + 1) {
     if (next.updateListBytes !== 0) throw new Error('an update list into a generation')
+    checkBase(undefined, next)
     return
   }
   if (next.generation !== before.generation) throw new Error('generations grow by one')
@@ -184,8 +214,8 @@ function checkNext(before: Manifest, next: Manifest): void {
   const seeds = [before, next].map(({ directorySeed }) => bytesToHex(directorySeed))
   if (same.some(field => next[field] !== before[field]) || seeds[0] !== seeds[1])
     throw new Error('what stays in a generation has changed')
-  const [was, is] = [before, next].map(({ keyed, variable, oneServerHint, slotMarksHash }) => {
-    return `${keyed} ${variable} ${oneServerHint !== undefined} ${slotMarksHash !== undefined}`
+  const [was, is] = [before, next].map(({ keyed, variable, oneServer, slotMarksHash }) => {
+    return `${keyed} ${variable} ${oneServer !== undefined} ${slotMarksHash !== undefined}`
   })
   if (is !== was) throw new Error('a flag has changed')
   if (before.pointproofs !== undefined && next.pointproofs !== undefined) {
@@ -197,5 +227,17 @@ function checkNext(before: Manifest, next: Manifest): void {
     )
     if (kept[0] !== kept[1] || most[0] !== most[1]) throw new Error('what is proved, or how much of it, has changed')
   }
+  checkBase(before, next)
   if (next.records < before.records || next.partitions < before.partitions) throw new Error('N and Q never shrink')
+}
+
+/** The base is the epoch itself, or that of the epoch before, whose patch then grows by the entries of the update list. */
+function checkBase(before: Manifest | undefined, { suite, epoch, oneServer: is, updateListBytes }: Manifest): void {
+  if (is === undefined || is.baseEpoch === epoch) return
+  const was = before?.oneServer
+  if (was === undefined || was.baseEpoch !== is.baseEpoch) throw new Error('a base that the epoch before had not')
+  if (was.baseRecords !== is.baseRecords || bytesToHex(was.hintHash) !== bytesToHex(is.hintHash))
+    throw new Error('one base is another')
+  const grown = is.patchBytes - was.patchBytes
+  if (suite === 6 ? grown < 0 : grown !== updateListBytes - 40) throw new Error('a patch that did not grow by the list')
 }

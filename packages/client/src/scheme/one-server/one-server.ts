@@ -58,7 +58,7 @@ function schemeWith(own: OneServerCore): StatelessScheme {
     isOffered: ({ oneServer }) => oneServer,
 
     async equip({ core }, { manifest, bytes }, link, signal) {
-      const hash = manifest.oneServerHint!
+      const hash = manifest.oneServer!.hintHash
       const length = allSizes(own, manifest).reduce((sum, { hintBytes }) => sum + hintBytes, 0)
       const hint = await askOne([link], {}, signal, (link, signal, told) =>
         getWholeBlob(link, toHex(hash), length, signal, told),
