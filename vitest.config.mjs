@@ -35,8 +35,8 @@ const long = [
     'world/living/mutants.all',
     'world/state/every-step',
   ].map(name => `tests/${name}`),
-  ...['sizes', 'testing.all', 'trust', 'dev.all'].map(name => `tests/e2e/${name}`),
-  ...['demo', 'demo-pages.all', 'kills.all', 'reloads-and-private-windows.all', 'sdk', 'store', 'tabs.all'].map(
+  ...['sizes.all', 'testing.all', 'trust.all', 'dev.all'].map(name => `tests/e2e/${name}`),
+  ...['demo.all', 'demo-pages.all', 'kills.all', 'reloads-and-private-windows.all', 'sdk', 'store.all', 'tabs.all'].map(
     name => `tests/browsers/${name}`,
   ),
   ...['deviating.all', 'end-to-end.all', 'server-updates.all', 'vectors.all'].map(

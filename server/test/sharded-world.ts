@@ -26,7 +26,7 @@ import { MemoryStorage } from '../dist/index.js'
 import { type EpochOfShards, type PublishedShards, ShardedPublishing } from '../dist/sharded/publishing.js'
 import { chance } from './publish-world.js'
 
-/** What a wrong coordinator does. Wrong publishers are found in publish-steps.test.ts. */
+/** What a wrong coordinator does. Wrong publishers are found in publish-steps.all.test.ts. */
 export const FAULTS = [
   'no check',
   'no intent',

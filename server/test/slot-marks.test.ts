@@ -108,7 +108,7 @@ test('a new build, updates, what is loaded again, another copy and a folder have
       await copy.close()
     }
   }
-  await fc.assert(fc.asyncProperty(batches, life), { numRuns: THOROUGH ? 30 : 3, endOnFailure: !THOROUGH })
+  await fc.assert(fc.asyncProperty(batches, life), { numRuns: THOROUGH ? 30 : 1, endOnFailure: !THOROUGH })
 })
 
 test('a list without marks is what it was; with them it differs in a flag and a hash, and in the id made of both', async () => {

@@ -9,7 +9,7 @@ import { grounds, leaveGrounds } from './stage.js'
 afterAll(leaveGrounds)
 
 const LIVES = THOROUGH ? 100 : 6
-const TWINS = THOROUGH ? 15 : 2
+const TWINS = THOROUGH ? 15 : 1
 
 /** What lives must meet; without it they prove nothing. */
 const MET = [

@@ -9,7 +9,7 @@ import { anyFaults, type FaultProfile } from './faults.js'
 import { report, simulate } from './simulate.js'
 
 /** Seeds of `npm test`. `npm run test:all` goes on until all rare events were met. */
-const SEEDS = THOROUGH ? [17, 37, 61, 67] : [37, 61]
+const SEEDS = THOROUGH ? [17, 37, 61, 67] : [61]
 const MOST = 60
 const LOCAL_SEEDS = THOROUGH ? [16, 29, 30] : [29]
 const SINGLE_SEEDS = THOROUGH ? [3, 16, 17] : [17]
