@@ -91,7 +91,7 @@ const onOldestPostgres = {
     ...common,
     name: 'on PostgreSQL 15',
     env: { ...common.env, KEYHUSH_POSTGRES_PROGRAMS: oldestPostgres },
-    include: ['server/test/{postgres,replicas}.test.ts'],
+    include: ['server/test/{postgres.all,replicas}.test.ts'],
   },
 }
 
