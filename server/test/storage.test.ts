@@ -57,10 +57,11 @@ test('every storage has a row in STORAGE_KINDS, and the suite runs on it', async
   expect(found.filter(name => name !== 'memory').sort(), advice).toEqual(Object.keys(STORAGE_KINDS).sort())
   for (const [name, kind] of Object.entries(STORAGE_KINDS)) {
     if (inDirectories.includes(kind)) continue
-    const file = new URL(`${name}.test.ts`, import.meta.url)
-    expect(await readFile(file, 'utf8').catch(() => ''), `run conformance in server/test/${name}.test.ts`).toContain(
-      'test.each(conformance)',
-    )
+    const file = new URL(`${name}.all.test.ts`, import.meta.url)
+    expect(
+      await readFile(file, 'utf8').catch(() => ''),
+      `run conformance in server/test/${name}.all.test.ts`,
+    ).toContain('test.each(conformance)')
   }
 })
 
