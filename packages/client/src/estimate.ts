@@ -1,6 +1,6 @@
 // What a map will cost, computed from the manifest before anything large is downloaded.
 
-import { PACKAGED } from '@keyhush/protocol'
+import { MARK_PASSES, PACKAGED } from '@keyhush/protocol'
 import type { Advice, Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from './base/abort.js'
 import { checkNames, checkOptions, expected, toApp } from './base/boundary.js'
@@ -118,7 +118,7 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
       ...{ mayDownload: options.download !== 'never' && least === 'local', lookupsPerDay },
     })
     const { records, epoch, directoryBytes, slotMarksHash } = manifest
-    const filter = { filterBytes: slotMarksHash && directoryBytes + records, filterPasses: slotMarksHash && 1 / 254 }
+    const filter = { filterBytes: slotMarksHash && directoryBytes + records, filterPasses: slotMarksHash && MARK_PASSES }
     const offered = (mode: Mode) => (modes[mode] === undefined ? least : mode) // as the map itself chooses
     const advised = { ...advice, mode: offered(advice.mode), download: offered(advice.download) }
     return { records, epoch, ...advised, directoryBytes, ...filter, modes }

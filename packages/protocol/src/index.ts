@@ -131,7 +131,7 @@ export {
 } from './proofs.js'
 export { decodeRecord, encodeRecord, type RecordShape, type StoredRecord, writeRecord } from './record.js'
 export { grownRowLists, partitionRows, rowOfBlock, rowPlace, updatedRowLists } from './row-lists.js'
-export { slotMark } from './slot-mark.js'
+export { MARK_PASSES, slotMark } from './slot-mark.js'
 export {
   longestUpdateList,
   type UpdateEntry,

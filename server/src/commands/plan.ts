@@ -1,6 +1,7 @@
 // `keyhush plan`: what a database will cost, before there is one. The formulas are the core's (docs/costs.md).
 
 import { writeFileSync } from 'node:fs'
+import { MARK_PASSES } from '@keyhush/protocol'
 import {
   type Core,
   type CoreError,
@@ -92,9 +93,6 @@ function plannedShape(core: Core, workload: Workload, shards: number): Shape {
   }
 }
 
-/** Of keys that are not listed, so many pass (docs/protocol.md, Slot marks). */
-const PASSING = 1 / 254
-
 /** What a filter costs, and saves, if no key of a call is listed. Of a day, of one client. */
 interface FilterPlan {
   /** downloaded and kept */
@@ -136,7 +134,7 @@ function planFilter(
     dayBytes: Math.round(calls * (lookupBytesUp + lookupBytesDown)),
     dayServerMicros: Math.round(calls * serverLookupMicros),
   })
-  const asking = 1 - (1 - cover) * (1 - PASSING) ** keysPerCall
+  const asking = 1 - (1 - cover) * (1 - MARK_PASSES) ** keysPerCall
   const byIndex = of({ ...workload, keyed: false, variable: false, records, valueBytes: recordBytes, pack: undefined })
   return {
     ...{ bytes: merkle.directoryBytes + records, callsPerDay, keysPerCall, cover, asking },
