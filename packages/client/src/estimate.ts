@@ -118,7 +118,10 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
       ...{ mayDownload: options.download !== 'never' && least === 'local', lookupsPerDay },
     })
     const { records, epoch, directoryBytes, slotMarksHash } = manifest
-    const filter = { filterBytes: slotMarksHash && directoryBytes + records, filterPasses: slotMarksHash && MARK_PASSES }
+    const filter = {
+      filterBytes: slotMarksHash && directoryBytes + records,
+      filterPasses: slotMarksHash && MARK_PASSES,
+    }
     const offered = (mode: Mode) => (modes[mode] === undefined ? least : mode) // as the map itself chooses
     const advised = { ...advice, mode: offered(advice.mode), download: offered(advice.download) }
     return { records, epoch, ...advised, directoryBytes, ...filter, modes }
