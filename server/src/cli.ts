@@ -146,6 +146,10 @@ program
     '--shards <n url...>',
     'be the coordinator of so many shards, at URLs with {shard}, such as 64 http://a-{shard}.shards:8080; another URL: of their replicas (docs/operations/sharded.md)',
   )
+  .option(
+    '--next <n url...>',
+    'with --shards: the same, of shards that were built for the next generation; a batch of the publisher puts them in the place of --shards',
+  )
   .option('--shard-key <file>', 'with --shards: key file that signs what shards are sent; they know its public half')
   .option(
     '--catch-up <file...>',

@@ -10,7 +10,7 @@ import { runKeyhush } from './command.js'
 const MOST_FLAGS: Readonly<Record<string, number>> = {
   build: 21,
   split: 4,
-  serve: 18,
+  serve: 19,
   dev: 13,
   plan: 20,
   export: 4,

@@ -274,7 +274,7 @@ test('a shape is planned once, with a seed of its own, and says what shards cost
     ...shape,
     directorySeed: expect.not.stringContaining(directorySeed),
   })
-  await expectRefused(keyhush('plan', ...args, '--out', out), 'file already exists')
+  await expectRefused(keyhush('plan', ...args, '--out', out), '--out: expected a new file, got one that is there')
   await expectRefused(keyhush('plan', ...args.slice(1)), '--shards: expected --keyed')
   await expectRefused(keyhush('plan', ...args.slice(0, -2), '--out', `${out}.2`), '--out: expected --shards too')
   await expectRefused(keyhush('plan', ...args.slice(0, -1), '3'), 'It must be a power of two from 2 to 256.')

@@ -24,10 +24,17 @@ export const LIST: ReadonlyMap<string, string> = new Map(
   Array.from({ length: 400 }, (_, i) => [`key ${i}`, `${i}`.padStart(5, '0')]),
 )
 
-/** Folders with the datasets of the shards of a list; both operators build the same. */
-export async function shardFolders(list = LIST, shards = SHARDS): Promise<string[]> {
+/** Folders with the datasets of the shards of a list; both operators build the same. `after`: the manifest that a generation succeeds. */
+export async function shardFolders(
+  list = LIST,
+  shards = SHARDS,
+  after?: Uint8Array,
+  records = 2000,
+): Promise<string[]> {
   const [core, folder] = [await loadCore(), await temporaryDirectory()]
-  const shape = planShape(core, { records: 2000, valueBytes: 5, shards })
+  const shape = planShape(core, { records, valueBytes: 5, shards })
+  const succeeds = after && join(folder, 'manifest.bin')
+  if (succeeds !== undefined) await writeFile(succeeds, after!)
   const file = join(folder, 'shape.json')
   await writeFile(file, encodeShape(shape))
   const keys = [...list.keys()]
@@ -40,7 +47,7 @@ export async function shardFolders(list = LIST, shards = SHARDS): Promise<string
     const own = keys.filter((_, i) => places[i] === shard)
     await writeFile(data, ['key,value', ...own.map(key => `${key},${list.get(key)}`), ''].join('\n'))
     folders.push(join(folder, `shard${shard}`))
-    await buildDataset({ data, shape: file, shard, out: folders[shard]! })
+    await buildDataset({ data, shape: file, shard, succeeds, out: folders[shard]! })
   }
   return folders
 }
@@ -72,12 +79,15 @@ export async function coordinatorOf(
     now,
     batches,
     publisherKeys,
+    shards = SHARDS,
+    next,
     ...options
-  }: { storage?: Storage; publisherKeys?: readonly Uint8Array[] } & ShardedOptions & Partial<ServerOptions> = {},
+  }: { storage?: Storage; publisherKeys?: readonly Uint8Array[]; shards?: number } & ShardedOptions &
+    Partial<ServerOptions> = {},
 ) {
-  const fabric = new Fabric(SHARDS, templates)
+  const fabric = new Fabric(shards, templates)
   onTestFinished(() => fabric.close())
-  const sharded = await ShardedDatabase.open(storage, fabric, { key, now, batches })
+  const sharded = await ShardedDatabase.open(storage, fabric, { key, now, batches, next })
   const server = await listening({ datasets: [{ sharded, publisherKeys }], ...options })
   onTestFinished(() => sharded.close())
   return { ...server, sharded, fabric, storage }
@@ -87,7 +97,8 @@ export async function coordinatorOf(
 export async function advance({ databases }: Shards, sharded: ShardedDatabase): Promise<void> {
   for (const database of databases) await database.publish(batchOn(database, [{ op: 'renew' }]))
   const { generation, epoch } = sharded.newest.manifest
-  const next = sharded.successor(await sharded.shardsAt({ generation, epoch: epoch + 1 }))
+  const made = await sharded.shardsAt({ generation, epoch: epoch + 1 })
+  const next = sharded.successor({ fabric: sharded.fabric, shards: made, expires: 0 })
   await sharded.advance(next, { batch: 'ab'.repeat(32), changes: 0 })
 }
 

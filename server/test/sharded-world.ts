@@ -23,7 +23,12 @@ import { EpochStore } from '../dist/database/epoch-store.js'
 import { newQueue } from '../dist/database/queue.js'
 import { ANOTHER_PROCESS, putDated, putHead, putJson, putSealed } from '../dist/database/stored-values.js'
 import { MemoryStorage } from '../dist/index.js'
-import { type EpochOfShards, type PublishedShards, ShardedPublishing } from '../dist/sharded/publishing.js'
+import {
+  type EpochOfShards,
+  type PublishedShards,
+  ShardedPublishing,
+  type Successor,
+} from '../dist/sharded/publishing.js'
 import { chance } from './publish-world.js'
 
 /** What a wrong coordinator does. Wrong publishers are found in publish-steps.all.test.ts. */
@@ -41,7 +46,7 @@ export class Violation extends Error {}
 
 class Away extends Error {}
 
-type Ask = PublishedShards<EpochOfShards>['fabric']['ask']
+type Ask = EpochOfShards['fabric']['ask']
 type Call = Parameters<Ask>[1]
 
 const hash = (bytes: Uint8Array) => toHex(blake3(bytes))
@@ -50,14 +55,16 @@ const json = (value: object) => Buffer.from(JSON.stringify(value))
 /** A shard with a durable store. It answers its newest epoch and the one before. */
 export class Shard {
   readonly past = new Map<number, { readonly bytes: Uint8Array; readonly batch: string }>()
-  newest = 1
+  newest: number
   isUp = true
 
+  /** `template`: its first manifest */
   constructor(
     readonly template: Manifest,
     readonly key: SigningKey,
   ) {
-    this.past.set(1, { bytes: encodeManifest(template), batch: '' })
+    this.newest = template.epoch
+    this.past.set(template.epoch, { bytes: encodeManifest(template), batch: '' })
   }
 
   get answers(): readonly number[] {
@@ -67,9 +74,11 @@ export class Shard {
   handle({ path, body, headers }: Call): Uint8Array {
     const [route, query = ''] = path.split('?')
     if (route === '/v1/manifest') {
-      const epoch = Number(new URLSearchParams(query).get('epoch') ?? this.newest)
-      const known = this.past.get(epoch)
-      if (known === undefined) throw new Refusal('epoch_unknown', 'no such epoch')
+      const asked = new URLSearchParams(query)
+      const { generation } = this.template
+      const known = this.past.get(Number(asked.get('epoch') ?? this.newest))
+      if (known === undefined || Number(asked.get('generation') ?? generation) !== generation)
+        throw new Refusal('epoch_unknown', 'no such epoch', undefined, { generation, epoch: this.newest })
       return known.bytes
     }
     const use = route === '/v1/checks' ? 'check' : 'batch'
@@ -124,6 +133,8 @@ interface Process {
   newest: EpochOfShards
   readonly statuses: Map<number, EpochStatus>
   readonly publishing: ShardedPublishing<EpochOfShards>
+  /** those that it was started with, by generation */
+  readonly sets: readonly (readonly Shard[])[]
   /** rejects when it is killed */
   readonly end: Promise<never>
   readonly kill: (error: Error) => void
@@ -132,7 +143,8 @@ interface Process {
 
 export class Operator {
   readonly storage = new MemoryStorage()
-  readonly shards: readonly Shard[]
+  /** of each generation that was built */
+  readonly sets: (readonly Shard[])[] = []
   process!: Process
   /** the one before, which may live on */
   before: Process | undefined
@@ -143,21 +155,63 @@ export class Operator {
     template: Manifest,
     readonly key: SigningKey,
   ) {
-    this.shards = Array.from({ length: count }, (_, shard) => {
-      const directoryHash = template.directoryHash.map(byte => byte ^ shard)
-      return new Shard({ ...template, directoryHash, databaseId: template.databaseId.map(byte => byte ^ shard) }, key)
+    this.template = template
+    this.sets.push(this.#setOf(count, template))
+  }
+
+  readonly template: Manifest
+
+  get shards(): readonly Shard[] {
+    return this.sets.flat()
+  }
+
+  #setOf(count: number, first: Manifest): Shard[] {
+    return Array.from({ length: count }, (_, shard) => {
+      const directoryHash = first.directoryHash.map(byte => byte ^ shard)
+      return new Shard({ ...first, directoryHash, databaseId: first.databaseId.map(byte => byte ^ shard) }, this.key)
     })
   }
 
-  epochOf(epoch: number, previousManifest: string): EpochOfShards {
-    const shards = this.shards.map(({ past }) => {
+  /** Whether shards were built on the head for the next generation; undefined: of another list. */
+  async isBuilt(): Promise<boolean | undefined> {
+    const { epoch, generation, manifests } = await this.stored()
+    const first = this.sets[generation]?.[0]?.template
+    if (first === undefined || toHex(first.previousManifest) !== manifests.get(epoch)) return false
+    return first.expires === 0 || undefined
+  }
+
+  /** Builds the shards of the next generation on the head, and starts the coordinator with them. `list`: 0 is the right one. */
+  async build(list: number): Promise<void> {
+    const { epoch, generation, manifests } = await this.stored()
+    const previousManifest = fromHex(manifests.get(epoch)!)
+    const numbers = { generation: generation + 1, epoch: epoch + 1, expires: list }
+    const first = { ...this.template, ...numbers, previousManifest, updateListBytes: 0 }
+    this.sets[generation] = this.#setOf(generation % 2 === 0 ? 2 : 4, first)
+  }
+
+  /** The hash of the list of the next generation's shards. */
+  nextOf({ manifest: { generation } }: EpochOfShards): string | undefined {
+    const set = this.sets[generation]
+    return set && hash(Buffer.concat(set.map(({ past, template }) => blake3(past.get(template.epoch)!.bytes))))
+  }
+
+  epochOf(generation: number, epoch: number, previousManifest: string, owner: Partial<Process>): EpochOfShards {
+    const set = this.sets[generation - 1]!
+    const shards = set.map(({ past }) => {
       const { bytes } = past.get(epoch)!
       return { bytes, manifest: decodeManifest(bytes) }
     })
-    return this.#of(shards, previousManifest)
+    return this.#of({ shards, fabric: this.#fabric(set, owner), expires: 0 }, previousManifest)
   }
 
-  #of(shards: EpochOfShards['shards'], previousManifest: string): EpochOfShards {
+  #fabric(set: readonly Shard[], owner: Partial<Process>): EpochOfShards['fabric'] {
+    return {
+      shards: set.length,
+      ask: (shard, call) => this.world.ask(set[shard]!, this.key, call, owner as Process),
+    }
+  }
+
+  #of({ shards, fabric }: Successor<EpochOfShards>, previousManifest: string): EpochOfShards {
     const { manifest: first } = shards[0]!
     if (shards.some(({ manifest }) => manifest.epoch !== first.epoch)) throw new Violation('shards of several epochs')
     const list = Buffer.concat(shards.map(({ bytes }) => blake3(bytes)))
@@ -165,14 +219,16 @@ export class Operator {
       ...first,
       databaseId: this.world.databaseId,
       partitions: shards.length * first.partitions,
+      shards: shards.length,
       previousManifest: fromHex(previousManifest),
     }
-    const manifestBytes = json({ epoch: first.epoch, list: toHex(list), previousManifest })
-    return { manifest, manifestBytes, manifestHash: hash(manifestBytes), shards }
+    const { generation, epoch } = first
+    const manifestBytes = json({ generation, epoch, list: toHex(list), previousManifest })
+    return { manifest, manifestBytes, manifestHash: hash(manifestBytes), shards, fabric, close: () => {} }
   }
 
   async begin(): Promise<void> {
-    const { manifest, manifestBytes } = this.epochOf(1, '00'.repeat(32))
+    const { manifest, manifestBytes } = this.epochOf(1, 1, '00'.repeat(32), {})
     await this.storage.transact([], transaction => {
       putSealed(transaction, 'manifest/00000001', manifestBytes)
       putJson(transaction, 'batch/00000001', { batch: '', changes: 0 })
@@ -184,36 +240,43 @@ export class Operator {
   /** The durable head, and what its manifests say. */
   async stored() {
     const store = new EpochStore(this.storage)
-    const epoch = (await store.head())!.epoch
+    const { epoch, generation } = (await store.head())!
     const manifests = new Map<number, string>()
-    for await (const each of store.epochs()) manifests.set(each, hash((await store.manifest(each))!))
-    return { epoch, manifests, intent: await store.intent() }
+    const generations = new Map<number, number>()
+    for await (const each of store.epochs()) {
+      const bytes = (await store.manifest(each))!
+      manifests.set(each, hash(bytes))
+      generations.set(each, JSON.parse(Buffer.from(bytes).toString()).generation)
+    }
+    return { epoch, generation, manifests, generations, intent: await store.intent() }
   }
 
   /** Of what the store has. */
   async start(): Promise<void> {
     const { world } = this
     const store = new EpochStore(this.storage)
-    const head = (await store.head())!.epoch
+    const head = (await store.head())!
     const statuses = new Map<number, EpochStatus>()
     for await (const epoch of store.epochs()) {
-      const batch = (await store.batch(epoch))!
-      statuses.set(epoch, { generation: 1, epoch, manifest: hash((await store.manifest(epoch))!), ...batch })
+      const [batch, bytes] = [(await store.batch(epoch))!, (await store.manifest(epoch))!]
+      const { generation } = JSON.parse(Buffer.from(bytes).toString())
+      statuses.set(epoch, { generation, epoch, manifest: hash(bytes), ...batch })
     }
-    const { previousManifest } = JSON.parse(Buffer.from((await store.manifest(head))!).toString())
+    const { previousManifest } = JSON.parse(Buffer.from((await store.manifest(head.epoch))!).toString())
     let kill: Process['kill'] = () => {}
     const end = new Promise<never>((_, reject) => {
       kill = reject
     })
     end.catch(() => {})
-    const life: Partial<Process> = { isAlive: true, hasFailed: false, newest: this.epochOf(head, previousManifest) }
+    const life: Partial<Process> = { isAlive: true, hasFailed: false, sets: [...this.sets] }
+    life.newest = this.epochOf(head.generation, head.epoch, previousManifest, life)
+    const fabrics = this.sets.map(set => this.#fabric(set, life))
     const event = <T>(work: () => Promise<T> | T) => world.event(work, life as Process)
     const { fault } = world
     let hashAlone: string | undefined
     const database: PublishedShards<EpochOfShards> = {
       core: world.core,
       key: this.key,
-      fabric: { shards: this.shards.length, ask: (shard, call) => world.ask(this, shard, call, life as Process) },
       store: {
         intent: () => event(() => (fault === 'the hash alone as intent' ? undefined : store.intent())),
         intend: (epoch, body) =>
@@ -236,7 +299,10 @@ export class Operator {
       get newest() {
         return life.newest!
       },
-      successor: shards => this.#of(shards, life.newest!.manifestHash),
+      get next() {
+        return fabrics[life.newest!.manifest.generation]
+      },
+      successor: of => this.#of(of, life.newest!.manifestHash),
       // As ShardedDatabase does.
       advance: async (next, batch, onStored) => {
         const { manifestBytes: bytes, manifestHash, shards } = next
@@ -289,6 +355,8 @@ export class World {
   #made = 0
   #batches = 0
   #publisher = 0
+  /** the generation that is to begin, or has */
+  #wanted = 1
 
   private constructor(
     seed: number,
@@ -325,12 +393,11 @@ export class World {
     })
   }
 
-  async ask(operator: Operator, shard: number, call: Call, owner: Process): Promise<Uint8Array> {
-    const to = operator.shards[shard]!
+  async ask(to: Shard, key: SigningKey, call: Call, owner: Process): Promise<Uint8Array> {
     const isCheck = call.path.startsWith('/v1/checks')
     if (isCheck && this.fault === 'no check') return json({ partitions: to.template.partitions })
     if (isCheck && this.fault === 'a check that is signed as a batch')
-      this.#sent.push({ shard: to, call: { ...call, headers: signed(call.body!, operator.key) } })
+      this.#sent.push({ shard: to, call: { ...call, headers: signed(call.body!, key) } })
     if (call.method === 'POST') this.#sent.push({ shard: to, call })
     if (this.fault === 'shows early' && !isCheck) {
       if (call.method === 'POST') {
@@ -365,6 +432,7 @@ export class World {
   async step(): Promise<void> {
     const { draw, operators } = this
     const operator = operators[draw(2)]!
+    if (draw(25) === 0) await this.#build(operator)
     const x = this.isCalm ? 999 : draw(1000)
     if (x < 40) operator.shards[draw(operator.shards.length)]!.isUp = x >= 6
     else if (x < 46) await this.#restart(operator)
@@ -381,9 +449,19 @@ export class World {
       } catch (error) {
         if (error instanceof Violation) throw error
       }
-    } else await this.#next()
+    } else if (x < 73) this.#wanted = 1 + (await operator.stored()).generation
+    else await this.#next()
     await this.#settle()
     await this.#check()
+  }
+
+  /** If a generation is wanted, has an operator build it on the head, once of another list, and start with it. */
+  async #build(operator: Operator): Promise<void> {
+    const { generation } = await operator.stored()
+    const isBuilt = generation >= this.#wanted || (await operator.isBuilt())
+    if (isBuilt === true) return
+    await operator.build(Number(isBuilt === false && !this.isCalm && this.draw(4) === 0))
+    await this.#restart(operator)
   }
 
   /** Lets a publisher work, if none does, and runs an event. */
@@ -468,7 +546,11 @@ export class World {
     const begun = this.#record.find(each => each.epoch === epoch + 1)
     let body = begun?.body
     if (body === undefined) {
-      body = this.#batchOn(tip, generation)
+      const shards = operators[0]!.nextOf(tip)
+      const isWanted = generation < this.#wanted
+      const built = await Promise.all(operators.map(operator => operator.isBuilt()))
+      if (isWanted && built.includes(false)) throw new Away('shards are being built')
+      body = this.#batchOn(tip, generation, isWanted ? [JSON.stringify({ op: 'generation', shards })] : undefined)
       for (const operator of operators)
         await ask(operator, ({ publishing }) => publishing.check(body!, undefined, false))
       checkAlive()
@@ -479,13 +561,20 @@ export class World {
     this.#made += 1
   }
 
-  #batchOn({ manifest, manifestHash }: EpochOfShards, generation: number, always?: string): Uint8Array<ArrayBuffer> {
+  #edits(always?: string): string[] {
     const { draw } = this
-    this.#batches += 1
     const word = () => always ?? ['x', 'x', 'x', 'x', 'x', 'x', 'x', 'x', 'x', 'x', 'x', 'bad', 'full'][draw(13)]!
-    const lines = Array.from({ length: 1 + draw(4) }, (_, i) =>
+    return Array.from({ length: 1 + draw(4) }, (_, i) =>
       JSON.stringify({ op: 'edit', key: `key ${draw(100)} ${i}`, value: `${word()}${this.#batches}` }),
     )
+  }
+
+  #batchOn(
+    { manifest, manifestHash }: EpochOfShards,
+    generation: number,
+    lines: readonly string[] = this.#edits(),
+  ): Uint8Array<ArrayBuffer> {
+    this.#batches += 1
     return encodeBatch({
       ...{ databaseId: this.databaseId, generation, epoch: manifest.epoch + 1, expires: 0, encoding: 'utf8' },
       ...{ previousManifest: fromHex(manifestHash), operations: Buffer.from(`${lines.join('\n')}\n`) },
@@ -495,8 +584,10 @@ export class World {
   /** What holds at any moment. */
   async #check(): Promise<void> {
     const stored = await Promise.all(this.operators.map(operator => operator.stored()))
-    const answered = stored.map(({ epoch }, i) =>
-      [epoch, epoch - 1].filter(each => this.operators[i]!.shards.every(({ answers }) => answers.includes(each))),
+    const answered = stored.map(({ epoch, generations }, i) =>
+      [epoch, epoch - 1].filter(each =>
+        this.operators[i]!.sets[generations.get(each)! - 1]?.every(({ answers }) => answers.includes(each)),
+      ),
     )
     for (const [i, { epoch }] of stored.entries())
       if (!answered[i]!.includes(epoch))
@@ -510,9 +601,11 @@ export class World {
     if (this.violations.length > 0) throw new Violation(this.violations[0])
   }
 
-  /** Everything comes back, and nothing is lost any more. Returns how many batches were published; publishing has to go on. */
+  /** Everything comes back, and nothing is lost any more. Returns how many batches were published; publishing has to go on, and a generation begins. */
   async heal(): Promise<number> {
     this.isCalm = true
+    this.#wanted =
+      1 + Math.max(...(await Promise.all(this.operators.map(each => each.stored()))).map(each => each.generation))
     for (const operator of this.operators) {
       for (const shard of operator.shards) shard.isUp = true
       await this.#restart(operator)
@@ -524,6 +617,7 @@ export class World {
       await this.step()
       if (this.#made < before + 2) continue
       const stored = await Promise.all(this.operators.map(operator => operator.stored()))
+      if (stored.some(({ generation }) => generation < this.#wanted)) continue
       if (stored[0]!.epoch === stored[1]!.epoch) return this.#made
     }
     throw new Violation('publishing does not go on')
@@ -536,7 +630,7 @@ export class World {
     await operator.start()
     const outcomes: string[] = []
     for (const { publishing, newest } of [first, operator.process]) {
-      const body = this.#batchOn(newest, 1, 'x')
+      const body = this.#batchOn(newest, 1, this.#edits('x'))
       publishing.publish(body, undefined, false).then(
         ({ epoch }) => outcomes.push(`epoch ${epoch}`),
         error => outcomes.push(error instanceof Refusal ? error.code : 'failed'),

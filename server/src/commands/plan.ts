@@ -57,6 +57,18 @@ export async function plan(options: PlanArguments): Promise<void> {
   }
 }
 
+function writeShape(file: string, shape: Shape): void {
+  try {
+    writeFileSync(file, encodeShape(shape), { flag: 'wx' })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    throw new BuildError(
+      '--out: expected a new file, got one that is there, and shards are built with it; choose another name',
+      file,
+    )
+  }
+}
+
 /** Each shard is a database of its own, so what it costs is planned as such. Writes the shape. */
 function planSharded(core: Core, workload: Workload, shards: number, { json, out }: PlanArguments): void {
   const { keyed, partitions: q, pack, servers = 2 } = workload
@@ -74,7 +86,7 @@ function planSharded(core: Core, workload: Workload, shards: number, { json, out
     throw new BuildError(
       `expected at most 4.3 GB for a shard while it is loaded, got ${bytes(held)}; give more --shards`,
     )
-  if (out !== undefined) writeFileSync(out, encodeShape(shape), { flag: 'wx' })
+  if (out !== undefined) writeShape(out, shape)
   process.stdout.write(
     json ? `${JSON.stringify({ shape, shard }, undefined, 2)}\n` : describeShards(shape, shard, workload.records),
   )

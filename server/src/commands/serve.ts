@@ -32,6 +32,8 @@ export interface ServeArguments {
   readonly store?: string[]
   /** their number, and URLs with `{shard}` */
   readonly shards?: string[]
+  /** the same, of the next generation */
+  readonly next?: string[]
   readonly shardKey?: string
   readonly catchUp?: string[]
   readonly publisherKey?: string[]
@@ -112,13 +114,15 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
     }
   }
 
-  const { shards, shardKey, catchUp } = options
+  const { shards, next, shardKey, catchUp } = options
   if (
     shards === undefined ? shardKey !== undefined : (keys.length > 0 || catchUp !== undefined) && shardKey === undefined
   )
     throw new BuildError(
       '--shard-key: expected it with --shards, if batches are to be taken, got one without the other; see --help',
     )
+  if (shards === undefined && next !== undefined)
+    throw new BuildError('--next: expected --shards too, got none; give the shards that answer now')
   if (shards !== undefined) return [await mountShards(shards, stores, named, options, keys)]
   const mounted: MountedDataset[] = []
   for (const { name, dir, source } of stores) {
@@ -139,23 +143,19 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
 
 /** A coordinator of shards, whose head is in the one store. */
 async function mountShards(
-  [count = '', ...templates]: readonly string[],
+  answering: readonly string[],
   [store, ...others]: readonly {
     readonly name: string | undefined
     readonly dir: string
     readonly source: string | undefined
   }[],
   named: readonly unknown[],
-  { history, replica, shardKey, catchUp = [], rateLimit }: ServeArguments,
+  { history, replica, shardKey, catchUp = [], rateLimit, next: following }: ServeArguments,
   publisherKeys: readonly { readonly key: Uint8Array }[],
 ): Promise<MountedDataset> {
-  const shards = Number(count)
-  if (!/^\d+$/.test(count) || shards < 2 || shards > MAX_SHARDS || !Number.isInteger(Math.log2(shards))) {
-    const expected = `expected their number, a power of two up to ${MAX_SHARDS}, and URLs`
-    throw new BuildError(
-      `--shards: ${expected}, got ${JSON.stringify(count)}; give --shards 64 http://a-{shard}.shards:8080`,
-    )
-  }
+  const sets = [fabricOf('--shards', answering), ...(following === undefined ? [] : [fabricOf('--next', following)])]
+  const [fabric, next] = sets as [Fabric, Fabric | undefined]
+  const shards = Math.max(...sets.map(({ shards }) => shards))
   const weight = weightOfLookup(shards)
   if (rateLimit > 0 && rateLimit < weight)
     throw new BuildError(
@@ -165,16 +165,27 @@ async function mountShards(
     throw new BuildError('--shards: expected one --store and no --dataset, got others; leave them to the shards')
   const key = shardKey === undefined ? undefined : await readKeyFile(shardKey)
   const batches = await Promise.all(catchUp.map(file => readFile(file)))
-  const fabric = new Fabric(shards, templates)
   const storage = await openStorageOf(store.dir, replica)
   try {
-    const sharded = await ShardedDatabase.open(storage, fabric, { history, replica, key, batches })
+    const sharded = await ShardedDatabase.open(storage, fabric, { next, history, replica, key, batches })
     return { name: store.name, sharded, publisherKeys: publisherKeys.map(({ key }) => key) }
   } catch (error) {
-    fabric.close()
+    for (const set of sets) set.close()
     await storage.close()
     throw error
   }
+}
+
+/** Their number, and URLs. Throws BuildError. */
+function fabricOf(flag: Fabric['flag'], [count = '', ...templates]: readonly string[]): Fabric {
+  const shards = Number(count)
+  if (!/^\d+$/.test(count) || shards < 2 || shards > MAX_SHARDS || !Number.isInteger(Math.log2(shards))) {
+    const expected = `expected their number, a power of two up to ${MAX_SHARDS}, and URLs`
+    throw new BuildError(
+      `${flag}: ${expected}, got ${JSON.stringify(count)}; give ${flag} 64 http://a-{shard}.shards:8080`,
+    )
+  }
+  return new Fabric(shards, templates, flag)
 }
 
 /** Says what lookups with one server will take, before they do. */

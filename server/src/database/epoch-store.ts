@@ -209,7 +209,7 @@ export class EpochStore {
   /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile, or is about to. `base`: the head's, if another. */
   async append(changes: MadeEpoch & { readonly list: Uint8Array; readonly base?: number }): Promise<boolean> {
     const { oldest, list, base } = changes
-    const { epoch } = changes.manifest
+    const { epoch, generation } = changes.manifest
     const before = await this.head()
     if (before?.epoch !== epoch - 1) return false
     await this.lists.sweep()
@@ -221,7 +221,7 @@ export class EpochStore {
       if (head?.epoch !== epoch - 1 || !isStaged(transaction, mark)) return false
       if (mark === undefined) putPieces(transaction, epoch, list)
       else transaction.remove(STAGED)
-      putEpoch(transaction, changes, { ...head, epoch, base: base ?? head.base }, forgotten)
+      putEpoch(transaction, changes, { ...head, epoch, generation, base: base ?? head.base }, forgotten)
       return true
     })
   }

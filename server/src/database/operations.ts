@@ -35,6 +35,8 @@ export interface Operations {
 /** The operation that is a batch of its own: begin a generation with room for so many records more. */
 export interface BeginGeneration {
   readonly headroom: number
+  /** in a sharded database, whose next generation is built: what the batch says of its shards */
+  readonly shards?: unknown
 }
 
 const KINDS = ['add', 'edit', 'delete'] as const
@@ -78,7 +80,7 @@ export async function readOperations(
   if (count === 0) throw new Refusal('batch_refused', 'expected at least one operation, got none')
   if (count === 1) {
     const members = readObject(lineAt(0), 1)
-    if (members['op'] === 'generation') return readGeneration(members)
+    if (members['op'] === 'generation') return readGeneration(members, manifest)
     if (members['op'] === 'renew') return readRenewal(members)
   }
   const { keyed, recordBytes } = manifest
@@ -185,12 +187,16 @@ function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, nu
   }
 }
 
-function readGeneration({ op: _, headroom = 0, ...others }: Record<string, unknown>): BeginGeneration {
-  refuseMembers(Object.keys(others), 'generation', 1)
+function readGeneration({ op: _, ...members }: Record<string, unknown>, manifest: Manifest): BeginGeneration {
+  const [wanted, of] =
+    manifest.shards === undefined ? ['headroom', ''] : (['shards', ' in a sharded database'] as const)
+  const unwanted = Object.keys(members).filter(name => name !== wanted)
+  refuseMembers(unwanted, `generation${of}`, 1)
+  const { headroom = 0, shards } = members
   if (typeof headroom !== 'number' || headroom > MOST) {
     return refuse(1, `expected "headroom" to be a whole number from 0 to ${MOST}, got something else`)
   }
-  return { headroom }
+  return { headroom, shards }
 }
 
 /** No operations: the epoch differs from the one before in its number and expiry alone. */

@@ -206,8 +206,8 @@ export function hasKeys({ data, format = formatOf(data) }: Pick<ListOptions, 'da
 }
 
 /** The database's id; undefined: it is derived from the data. */
-async function knownId(core: Core, { succeeds, name }: BuildOptions): Promise<Uint8Array | undefined> {
-  if (succeeds !== undefined) return readSucceeded(await readFile(succeeds), succeeds).databaseId
+async function knownId(core: Core, { succeeds, name, shape }: BuildOptions): Promise<Uint8Array | undefined> {
+  if (succeeds !== undefined) return readSucceeded(await readFile(succeeds), succeeds, shape).databaseId
   return name === undefined ? undefined : idOf(core, name)
 }
 
@@ -407,11 +407,10 @@ async function describe(
   const proving: Manifest = { ...unnamed, pointproofs: proved?.fields, ...(await marksField(core, marks)) }
   if (options.succeeds !== undefined) {
     const bytes = await readFile(options.succeeds)
-    const { databaseId, generation, epoch } = readSucceeded(bytes, options.succeeds)
-    return {
-      ...proving,
-      ...{ databaseId, generation: generation + 1, epoch: epoch + 1, previousManifest: core.blake3(bytes) },
-    }
+    const { databaseId, generation, epoch } = readSucceeded(bytes, options.succeeds, options.shape)
+    const next = { generation: generation + 1, epoch: epoch + 1, previousManifest: core.blake3(bytes) }
+    // A shard has an id of its own.
+    return options.shape === undefined ? { ...proving, ...next, databaseId } : named(core, { ...proving, ...next })
   }
   return named(core, proving, options.name)
 }
@@ -426,9 +425,17 @@ async function hinted(core: Core, from: Filled, manifest: Manifest, { onProgress
   }
 }
 
-function readSucceeded(bytes: Uint8Array, file: string): Manifest {
+function readSucceeded(bytes: Uint8Array, file: string, shape: string | undefined): Manifest {
   try {
-    return decodeManifest(bytes)
+    const manifest = decodeManifest(bytes)
+    const [expected, got] = [shape !== undefined, manifest.shards !== undefined].map(of =>
+      of ? 'a coordinator' : 'one server',
+    )
+    if (expected === got) return manifest
+    throw new BuildError(
+      `--succeeds: expected a manifest of ${expected}, got one of ${got}; take it from /v1/manifest there`,
+      file,
+    )
   } catch (error) {
     if (error instanceof WireError) throw new BuildError(`expected a manifest, got another: ${error.message}`, file)
     throw error

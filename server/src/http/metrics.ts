@@ -235,6 +235,7 @@ export class Metrics {
     read: (replica: Replica) => number,
   ): void {
     const collect = () => {
+      gauge.reset() // another generation may have fewer
       for (const { name: database = '', sharded } of datasets) {
         for (const replica of sharded?.fabric.replicas ?? []) {
           gauge.set({ database, shard: replica.shard, replica: replica.number }, read(replica))

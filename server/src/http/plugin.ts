@@ -122,18 +122,21 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     }
   }
   if (sharded !== undefined) {
-    const { lookups, fabric, publishing } = sharded
+    const { lookups, fabrics, publishing } = sharded
     lookups.onFailure = trapped
     sharded.onFailure = trapped
     instantRoute(routes, { ...around, epochs: sharded }, lookups)
     app.addHook('onClose', () => lookups.close())
-    readiness.watch('a shard does not answer', () => fabric.problem)
+    readiness.watch('a shard does not answer', () => sharded.problem)
     readiness.watch('a shard takes no batches', () => publishing?.problem)
     if (publishing !== undefined)
       publishing.onProblem = problem => app.log.warn({ problem }, 'a shard takes no batches')
-    fabric.onChange = ({ shard, number, problem }) => {
-      if (problem === undefined) app.log.info({ shard, replica: number }, 'a replica of a shard answers again')
-      else app.log.warn({ shard, replica: number }, 'a replica of a shard has failed: it is asked last')
+    for (const fabric of fabrics) {
+      fabric.onChange = ({ shard, number, problem }) => {
+        const which = { shard, replica: number, of: fabric.flag }
+        if (problem === undefined) app.log.info(which, 'a replica of a shard answers again')
+        else app.log.warn(which, 'a replica of a shard has failed: it is asked last')
+      }
     }
   }
   readiness.watch('the newest epoch has expired', () => expiredIn(epochs.newest.manifest))

@@ -8,7 +8,7 @@
 //   3. With a log, no batch is sent while the newest epoch lacks a quorum of witnesses: servers answer two epochs, so clients that demand
 //      witnesses stay at the one before.
 // And three keep servers equal:
-//   4. All servers check a batch before it is sent. They do not check a generation: they would make it twice.
+//   4. All servers check a batch before it is sent. They do not check a generation that they make themselves: they would make it twice.
 //   5. The same server, the first by its URL, always gets a batch first, and the others once that has it.
 //   6. No other batch is sent for an epoch before a recorded one has made it, a refused one too: an operator may replay it.
 
@@ -558,7 +558,7 @@ class Publication implements Record<Step, () => Promise<void>> {
       } catch (error) {
         const { code, message } = error as PublishError
         if (code !== 'batch_refused') throw error
-        if (wantedOf(operations, 'utf8', 0).does === 'generation') continue // it was not checked
+        if (!this.#isChecked(wantedOf(operations, 'utf8', 0))) continue
         const place = `epoch ${epoch + 1} of your record (${this.#record.place})`
         throw new PublishError(
           `a batch for ${place}: expected the servers to take what they have checked, got ${message}. Nothing else was sent; ask its operator`,
@@ -568,9 +568,14 @@ class Publication implements Record<Step, () => Promise<void>> {
     }
   }
 
+  /** Whether servers are asked before what a batch would make. The shards of a new generation are built before. */
+  #isChecked({ does }: Wanted): boolean {
+    return does !== 'generation' || this.#tip.manifest.shards !== undefined
+  }
+
   /** Throws PublishError unless all servers would take the batch. */
   async #checked(wanted: Wanted): Promise<void> {
-    if (wanted.does === 'generation') return
+    if (!this.#isChecked(wanted)) return
     const body = bodyOn(this.#core, this.#tip, wanted)
     const signature = this.#signatureFor(body, 'check')
     await ofAll(this.#servers, server => server.check(body, signature))

@@ -28,10 +28,9 @@ import type { Storage } from '../storage/storage.js'
 import { ShardedEpoch } from './epoch.js'
 import type { Fabric } from './fabric.js'
 import { ShardedLookups } from './lookups.js'
-import { catchUp } from './parts.js'
-import { ShardedPublishing } from './publishing.js'
+import { catchUp, MANIFEST_MILLISECONDS } from './parts.js'
+import { ShardedPublishing, type Successor } from './publishing.js'
 
-const MANIFEST_MILLISECONDS = 10_000
 const PAUSE_MILLISECONDS = 1000
 /** How long a coordinator that starts waits for its shards, which may start with it. */
 const START_MILLISECONDS = 60_000
@@ -67,6 +66,8 @@ class Heads implements Answering<ShardedEpoch> {
 }
 
 export interface ShardedOptions extends ChangingOptions {
+  /** the shards of the next generation, which are answered once a batch has begun it */
+  readonly next?: Fabric | undefined
   /** signs what shards are sent; without it nothing can be published here */
   readonly key?: KeyPair | undefined
   /** for shards that were built anew or put back; they need the key */
@@ -75,7 +76,8 @@ export interface ShardedOptions extends ChangingOptions {
 
 export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
   readonly core: Core
-  readonly fabric: Fabric
+  /** those of `open`, and of `next` */
+  readonly fabrics: readonly Fabric[]
   readonly store: EpochStore
   readonly lookups: ShardedLookups
   /** undefined: without a key */
@@ -85,42 +87,57 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
   #announcements: Announcements | undefined
   #isClosed = false
 
-  private constructor(storage: Storage, store: EpochStore, fabric: Fabric, heads: Heads, options: ShardedOptions) {
+  private constructor(
+    storage: Storage,
+    store: EpochStore,
+    fabrics: readonly Fabric[],
+    heads: Heads,
+    options: ShardedOptions,
+  ) {
     super(storage, store, heads, options)
     this.core = heads.newest.core
-    this.fabric = fabric
+    this.fabrics = fabrics
     this.store = store
-    this.lookups = new ShardedLookups(fabric)
+    this.lookups = new ShardedLookups(() => this.newest.shards.length)
     this.#storage = storage
     this.#heads = heads
-    fabric.head = heads.newest.shards
+    for (const { fabric, shards } of heads.shown) fabric.head = shards
     const { key, now = systemClock } = options
     if (key !== undefined) this.publishing = this.#publishingWith(key, now)
   }
 
   /**
    * Opens the database in a storage, which is then this object's to close; the first time it is made of the shards' first epochs. Throws
-   * DatasetError, which names the shard, unless all shards have what is stored.
+   * DatasetError, which names the shard, unless all shards have what is stored. Those of `fabric` or of `next` may have it.
    */
   static async open(storage: Storage, fabric: Fabric, options: ShardedOptions = {}): Promise<ShardedDatabase> {
     const core = await loadCore()
     const store = new EpochStore(storage)
     const head = await readingFrom(storage.location, () => store.head())
     const end = performance.now() + START_MILLISECONDS
-    const goesOn = () => {
+    const goesOn = ({ flag, problem }: Fabric) => {
       if (performance.now() < end) return true
-      throw new DatasetError('--shards', `expected all shards to answer, got none of one: ${fabric.problem}`)
+      const remedy =
+        flag === '--shards' && fabrics.length > 1 ? '; if --next has taken their place, give that as --shards' : ''
+      throw new DatasetError(flag, `expected all shards to answer, got none of one: ${problem}${remedy}`)
     }
+    const fabrics = options.next === undefined ? [fabric] : [fabric, options.next]
     const { key, batches = [] } = options
+    if (head === undefined && batches.length > 0)
+      throw new DatasetError(
+        '--catch-up',
+        `expected the store of a database, got an empty one, ${storage.location}; leave it out`,
+      )
     if (key !== undefined && head !== undefined && batches.length > 0) {
+      const own = await setOf(fabrics, head.generation, goesOn)
       const made = async (epoch: number) => (epoch > head.epoch ? 'none' : (await store.batch(epoch))?.batch)
       // Shards may start with it: what they have taken they do not lack when they are asked again.
       for (let isDone = false; !isDone; ) {
-        isDone = await catchUp({ core, fabric, key }, batches, made).then(
+        isDone = await catchUp({ core, fabric: own, key }, batches, made).then(
           () => true,
           async (error: Error) => {
             const isAway = error instanceof Refusal && error.code === 'not_ready'
-            if (!isAway || !goesOn()) throw new DatasetError('--catch-up', error.message)
+            if (!isAway || !goesOn(own)) throw new DatasetError('--catch-up', error.message)
             await sleep(PAUSE_MILLISECONDS)
             return false
           },
@@ -131,11 +148,11 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     if (head === undefined) {
       if (options.replica)
         throw new DatasetError(storage.location, 'the store is empty; first start the process without --replica')
-      newest = new ShardedEpoch(core, await shardsAt(fabric, { generation: 1, epoch: 1 }, goesOn))
+      newest = new ShardedEpoch(core, fabric, await shardsAt(fabric, { generation: 1, epoch: 1 }, goesOn))
       const { manifest, manifestBytes: bytes, list } = newest
       await store.create({ manifest, bytes, list, directory: new Uint8Array(), chunk: undefined, proofs: undefined })
     } else {
-      newest = await storedEpoch(core, store, fabric, head.epoch, goesOn)
+      newest = await storedEpoch(core, store, fabrics, head.epoch, goesOn)
     }
     const { epoch } = newest.manifest
     // Shards that have the next epoch already may have forgotten the one before: clients of it are told so.
@@ -143,15 +160,16 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     const previous =
       epoch === 1
         ? undefined
-        : await storedEpoch(core, store, fabric, epoch - 1, goesOn, isForgotten).catch((error: Error) => {
-            if (!isForgotten(error)) throw error
+        : await storedEpoch(core, store, fabrics, epoch - 1, goesOn, isForgotten).catch((error: Error) => {
+            if (!isForgotten(error) && !(error instanceof OtherGenerationError)) throw error
             return undefined
           })
     const heads = new Heads(newest, previous)
-    const database = new ShardedDatabase(storage, store, fabric, heads, options)
+    const database = new ShardedDatabase(storage, store, fabrics, heads, options)
     await database.past.index()
     await database.signed.read()
     await database.#join(options.replica ?? false)
+    database.#leave()
     if (!options.replica) await database.publishing?.resume()
     return database
   }
@@ -173,18 +191,43 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
   }
 
   #publishingWith(key: KeyPair, now: () => number): ShardedPublishing<ShardedEpoch> {
-    const { core, fabric, store } = this
-    const newest = () => this.newest
+    const { core, store } = this
+    const [newest, next] = [() => this.newest, () => this.#next]
     return new ShardedPublishing({
-      ...{ core, fabric, store, key, now, queue: newQueue() },
+      ...{ core, store, key, now, queue: newQueue() },
       get newest() {
         return newest()
       },
+      get next() {
+        return next()
+      },
       status: epoch => this.status(epoch),
-      successor: shards => this.successor(shards),
+      successor: of => this.successor(of),
       advance: (...of) => this.advance(...of),
       onFailure: error => this.onFailure(error),
     })
+  }
+
+  /** those of the head */
+  get fabric(): Fabric {
+    return this.newest.fabric
+  }
+
+  /** Which shard that clients need does not answer, for the operator; undefined: all do. */
+  get problem(): string | undefined {
+    return this.#heads.shown.map(({ fabric }) => fabric.problem).find(problem => problem !== undefined)
+  }
+
+  /** the shards of the next generation */
+  get #next(): Fabric | undefined {
+    return this.fabrics[this.fabrics.indexOf(this.fabric) + 1]
+  }
+
+  /** Asks shards of generations that have ended no more. */
+  #leave(): void {
+    const isAnswered = (fabric: Fabric) => this.#heads.all.some(epoch => epoch.fabric === fabric)
+    for (const before of this.fabrics.slice(0, this.fabrics.indexOf(this.fabric)))
+      if (!isAnswered(before)) before.close()
   }
 
   get behind(): string | undefined {
@@ -197,10 +240,11 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
   }
 
   /** The epoch that follows the newest, of its shards' manifests. Throws DatasetError or WireError if they make none. Nothing is stored. */
-  successor(shards: readonly KnownManifest[]): ShardedEpoch {
+  successor({ fabric, shards, expires }: Successor<ShardedEpoch>): ShardedEpoch {
     const { manifest, manifestBytes } = this.newest
     const { databaseId } = manifest
-    const next = new ShardedEpoch(this.core, shards, { databaseId, previousManifest: this.core.blake3(manifestBytes) })
+    const previousManifest = this.core.blake3(manifestBytes)
+    const next = new ShardedEpoch(this.core, fabric, shards, { databaseId, previousManifest, expires })
     checkFollows(manifest, next.manifest)
     return next
   }
@@ -233,9 +277,10 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     const isNext = staged.manifest.epoch === newest.manifest.epoch + 1
     this.#heads.previous = isNext ? newest : undefined
     this.#heads.newest = staged
-    this.fabric.head = staged.shards
+    staged.fabric.head = staged.shards
     previous?.close()
     if (!isNext) newest.close()
+    this.#leave()
     this.shown(staged)
   }
 
@@ -261,7 +306,7 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     if (head === undefined || head.epoch <= this.#heads.latest.manifest.epoch || this.#isClosed) return
     this.#show() // it has been announced: there is a later one
     const goesOn = () => !this.#isClosed
-    this.#heads.staged = await storedEpoch(this.core, this.store, this.fabric, head.epoch, goesOn)
+    this.#heads.staged = await storedEpoch(this.core, this.store, this.fabrics, head.epoch, goesOn)
     await this.past.index()
   }
 
@@ -271,11 +316,44 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     this.#isClosed = true
     this.publishing?.stop()
     await this.lookups.close()
-    this.fabric.close()
+    for (const fabric of this.fabrics) fabric.close()
     await this.#announcements?.stop()
     this.signed.close()
     for (const epoch of this.#heads.all) epoch.close()
     await this.#storage.close()
+  }
+}
+
+/** No shards are of the generation that is asked for. */
+class OtherGenerationError extends DatasetError {}
+
+/** Whether to ask these again. Or throws. */
+type GoesOn = (fabric: Fabric) => boolean
+
+/** Which shards are of a generation. Asks again while `goesOn`. Throws OtherGenerationError if none are. */
+async function setOf(fabrics: readonly Fabric[], generation: number, goesOn: GoesOn): Promise<Fabric> {
+  const read = (bytes: Uint8Array) => decodeManifest(bytes).generation
+  const call = { path: '/v1/manifest', most: LONGEST_MANIFEST_BYTES, deadline: MANIFEST_MILLISECONDS, isRight: read }
+  for (;;) {
+    const found = await Promise.all(
+      fabrics.map(fabric =>
+        fabric.ask(0, call).then(read, (error: Error) => {
+          if (!(error instanceof Refusal)) throw error
+        }),
+      ),
+    )
+    const at = found.indexOf(generation)
+    if (at >= 0) return fabrics[at]!
+    const away = fabrics[found.indexOf(undefined)]
+    if (away === undefined) {
+      const remedy = found.every(other => other! < generation)
+        ? 'give those that --next named'
+        : `give these as --next, and those of generation ${generation} as --shards, until a batch begins the next`
+      const expected = `expected shards of generation ${generation}, as the store has, got generation ${found.join(' and ')}`
+      throw new OtherGenerationError(fabrics[0]!.flag, `${expected}; ${remedy}`)
+    }
+    if (!goesOn(away)) throw new Refusal('not_ready', 'a part of this database does not answer now; try again')
+    await sleep(PAUSE_MILLISECONDS)
   }
 }
 
@@ -286,9 +364,9 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
 async function storedEpoch(
   core: Core,
   store: EpochStore,
-  fabric: Fabric,
+  fabrics: readonly Fabric[],
   epoch: number,
-  goesOn: () => boolean,
+  goesOn: GoesOn,
   passesOn?: (refusal: Refusal) => boolean,
 ) {
   const { location } = store
@@ -300,14 +378,16 @@ async function storedEpoch(
     await store.lists.read(epoch),
   ])
   const manifest = bytes && decodeManifest(bytes)
-  if (manifest?.shards !== fabric.shards)
-    return refuse(`expected a database of ${fabric.shards} shards, got one of ${manifest?.shards ?? 'none'}`)
+  if (manifest?.shards === undefined) return refuse(`expected the manifest of epoch ${epoch}, got none of shards`)
+  const fabric = await setOf(fabrics, manifest.generation, goesOn)
+  if (manifest.shards !== fabric.shards)
+    return refuse(`expected a database of ${fabric.shards} shards, got one of ${manifest.shards}`)
   const shards = await shardsAt(fabric, manifest, goesOn, passesOn)
   const names = (shard: number) => list?.subarray(shard * HASH_BYTES, (shard + 1) * HASH_BYTES) ?? new Uint8Array()
   const other = shards.findIndex(({ bytes }, shard) => !equalBytes(core.blake3(bytes), names(shard)))
   if (other >= 0)
     return refuse(`expected the manifest of epoch ${epoch} that ${location} names, got another`, `shard ${other}`)
-  const made = new ShardedEpoch(core, shards, manifest)
+  const made = new ShardedEpoch(core, fabric, shards, manifest)
   if (equalBytes(made.manifestBytes, bytes!)) return made
   made.close()
   return refuse(`expected the manifest of epoch ${epoch} that the shards make, got another`)
@@ -317,7 +397,7 @@ async function storedEpoch(
 async function shardsAt(
   fabric: Fabric,
   { generation, epoch }: EpochNumbers,
-  goesOn: () => boolean,
+  goesOn: GoesOn,
   passesOn: (refusal: Refusal) => boolean = () => false,
 ) {
   const read = (bytes: Uint8Array): KnownManifest => {
@@ -333,7 +413,7 @@ async function shardsAt(
     try {
       return await Promise.all(Array.from({ length: fabric.shards }, async (_, i) => read(await fabric.ask(i, call))))
     } catch (error) {
-      if ((error instanceof Refusal && passesOn(error)) || !goesOn()) throw error
+      if ((error instanceof Refusal && passesOn(error)) || !goesOn(fabric)) throw error
       await sleep(PAUSE_MILLISECONDS)
     }
   }

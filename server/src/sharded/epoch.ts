@@ -21,6 +21,7 @@ import { epochUnknown } from '../base/refusal.js'
 import type { AnyEpoch } from '../database/epochs.js'
 import { named } from '../dataset/keyed.js'
 import { layoutOf } from '../dataset/view.js'
+import type { Fabric } from './fabric.js'
 
 const NOTHING = new Uint8Array(HASH_BYTES)
 
@@ -41,8 +42,8 @@ const ALIKE = [
   'directorySeed',
 ] satisfies readonly (keyof Manifest)[]
 
-/** What an epoch has of the one before it, or of how it was stored; missing: it is the first of all. */
-type Origin = Pick<Manifest, 'databaseId' | 'previousManifest'>
+/** What an epoch has of its batch and of the one before it, or of how it was stored; missing: it is the first of all. */
+type Origin = Pick<Manifest, 'databaseId' | 'previousManifest' | 'expires'>
 
 export class ShardedEpoch implements AnyEpoch {
   readonly core: Core
@@ -53,12 +54,18 @@ export class ShardedEpoch implements AnyEpoch {
   readonly list: Uint8Array
   /** the shards' own */
   readonly shards: readonly KnownManifest[]
+  readonly fabric: Fabric
   readonly #trees: Readonly<Record<InstantOf, UpperTreeHandle>>
-  #isClosed = false
+  isClosed = false
 
-  /** Throws DatasetError, which names a shard that does not fit to the others. */
-  constructor(core: Core, shards: readonly KnownManifest[], origin?: Origin) {
+  /** `fabric`: where the shards are. Throws DatasetError, which names a shard that does not fit to the others. */
+  constructor(core: Core, fabric: Fabric, shards: readonly KnownManifest[], origin?: Origin) {
     const { manifest: first } = shards[0]!
+    const { databaseId, previousManifest, expires } = origin ?? {
+      databaseId: first.databaseId.map(() => 0),
+      previousManifest: NOTHING,
+      expires: first.expires,
+    }
     for (const [shard, { manifest }] of shards.entries()) checkAlike(shard, manifest, first)
     const treeOf = (of: InstantOf): UpperTreeHandle => {
       const layout = layoutOf(core, instantLayout(first, of))
@@ -73,13 +80,14 @@ export class ShardedEpoch implements AnyEpoch {
     }
     this.core = core
     this.shards = shards
+    this.fabric = fabric
     this.list = Buffer.concat(shards.map(({ bytes }) => core.blake3(bytes)))
     this.#trees = { records: treeOf('records'), directory: treeOf('directory') }
     // The shards' generation begins with the whole's.
     const hasList = first.updateListBytes > 0
     const manifest: Manifest = {
       ...first,
-      ...{ databaseId: first.databaseId.map(() => 0), previousManifest: NOTHING, ...origin },
+      ...{ databaseId, previousManifest, expires },
       ...{ suite: SUITE_SHARDED, shards: shards.length, maxQueries: MAX_QUERIES },
       ...{ oneServer: undefined, slotMarksHash: undefined },
       ...{ records: shards.length * first.records, partitions: shards.length * first.partitions },
@@ -114,13 +122,13 @@ export class ShardedEpoch implements AnyEpoch {
 
   /** Throws an `epoch_unknown` Refusal once this is closed. */
   #open(of: InstantOf): UpperTreeHandle {
-    if (this.#isClosed) throw epochUnknown(this.manifest)
+    if (this.isClosed) throw epochUnknown(this.manifest)
     return this.#trees[of]
   }
 
   close(): void {
-    if (this.#isClosed) return
-    this.#isClosed = true
+    if (this.isClosed) return
+    this.isClosed = true
     for (const tree of Object.values(this.#trees)) tree.free()
   }
 }

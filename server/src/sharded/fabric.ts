@@ -91,8 +91,12 @@ export class Fabric {
   #probing: NodeJS.Timeout | undefined
   #isClosed = false
 
-  /** `templates`: URLs with `{shard}`, first those of the replicas that write. Throws OperatorError. */
-  constructor(shards: number, templates: readonly string[]) {
+  /** `templates`: URLs with `{shard}`, first those of the replicas that write. `flag`: what names them. Throws OperatorError. */
+  constructor(
+    shards: number,
+    templates: readonly string[],
+    readonly flag: '--shards' | '--next' = '--shards',
+  ) {
     const urlOf = (template: string, shard: number) => template.replaceAll('{shard}', `${shard}`).replace(/\/+$/, '')
     // `{shard}` may stand in a port, so the last shard has the longest.
     const wrong = templates.find(
@@ -100,7 +104,7 @@ export class Fabric {
     )
     if (templates.length === 0 || wrong !== undefined) {
       const got = wrong === undefined ? 'none' : JSON.stringify(wrong)
-      throw new OperatorError(`--shards: expected URLs such as http://a-{shard}.shards:8080, got ${got}; give them`)
+      throw new OperatorError(`${flag}: expected URLs such as http://a-{shard}.shards:8080, got ${got}; give them`)
     }
     this.shards = shards
     const replicaOf = (shard: number) => (template: string, number: number) => {

@@ -16,7 +16,6 @@ import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { InstantRequest } from '../instant/lookups.js'
 import { Requests, type Settles, type Waiting } from '../workers/requests.js'
 import type { ShardedEpoch } from './epoch.js'
-import type { Fabric } from './fabric.js'
 
 type Request = InstantRequest<ShardedEpoch>
 
@@ -40,19 +39,22 @@ const FULL = 'too many instant lookups are waiting; try again later'
 const SLICE_QUERIES = 4
 
 export class ShardedLookups extends Requests<Entry> {
-  readonly shards: number
   /** how often all shards were asked */
   scatters = 0
   /** Called when the core has trapped; nothing is to be answered after that. */
   onFailure: (error: Error) => void = () => {}
-  readonly #fabric: Fabric
+  readonly #shards: () => number
   /** suites of which a scatter is under way */
   readonly #underWay = new Set<string>()
 
-  constructor(fabric: Fabric) {
+  /** `shards`: how many the head has */
+  constructor(shards: () => number) {
     super(DEFAULT_WAITING, ({ request }) => request.count, FULL)
-    this.shards = fabric.shards
-    this.#fabric = fabric
+    this.#shards = shards
+  }
+
+  get shards(): number {
+    return this.#shards()
   }
 
   /** Lets a request wait for its turn. Throws an `instant_full` Refusal if there is no room for it. */
@@ -123,7 +125,7 @@ export class ShardedLookups extends Requests<Entry> {
         resolve(Buffer.concat(both.flat()))
       }
     } catch (error) {
-      const isGone = error instanceof Refusal && error.code === 'epoch_unknown'
+      const isGone = epoch.isClosed || (error instanceof Refusal && error.code === 'epoch_unknown')
       for (const { reject } of entries) reject(isGone ? epochUnknown(newest()) : (error as Error))
       if (isTrap(error)) this.onFailure(error)
     }
@@ -141,7 +143,7 @@ export class ShardedLookups extends Requests<Entry> {
         const end = Math.min(request.count, start + SLICE_QUERIES)
         const split = epoch.split(of, request.queries.subarray(start * bytes, end * bytes), request)
         const above = split.length - (end - start) * siblingBytes
-        const each = above / this.shards
+        const each = above / epoch.shards.length
         slices.push(epoch.shards.map((_, shard) => split.subarray(shard * each, (shard + 1) * each)))
         siblings.push(split.subarray(above))
         await pace.yield()
@@ -172,7 +174,7 @@ export class ShardedLookups extends Requests<Entry> {
     const { manifest } = epoch.shards[shard]!
     const answersIn = (reply: Uint8Array) =>
       decodeInstantAnswer(manifest, of, count, sum.length / count, reply, servers)
-    const reply = await this.#fabric.ask(shard, {
+    const reply = await epoch.fabric.ask(shard, {
       ...{ path: INSTANT_PATH, method: 'POST', body, most: HEADER_BYTES + sum.length, isRight: answersIn },
       // While shards take the next epoch, they leave the one before the head. That is no fault of theirs.
       passesOn: ({ code }) => code === 'epoch_unknown' && manifest.epoch < newest().epoch,

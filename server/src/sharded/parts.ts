@@ -11,6 +11,7 @@ import {
   encodeBatchSignature,
   equalBytes,
   LONGEST_MANIFEST_BYTES,
+  type Manifest,
   parseEpochStatus,
   toHex,
 } from '@keyhush/protocol'
@@ -18,15 +19,18 @@ import type { Core } from '@keyhush/wasm'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { Pace } from '../base/pace.js'
 import { Refusal } from '../base/refusal.js'
-import { readOperations, refuse } from '../database/operations.js'
+import { type Operations, readOperations } from '../database/operations.js'
 import { RENEWAL, signatureOf } from '../publisher/batches.js'
 import type { KeyPair } from '../publisher/files.js'
 import type { Fabric } from './fabric.js'
 
-/** How shards are asked, and what signs what they are sent. */
+/** The shards of a generation, and how they are asked. */
+export type ShardSet = Pick<Fabric, 'shards' | 'ask'>
+
+/** What signs what they are sent. */
 export interface Shards {
   readonly core: Core
-  readonly fabric: Pick<Fabric, 'shards' | 'ask'>
+  readonly fabric: ShardSet
   readonly key: KeyPair
 }
 
@@ -47,17 +51,21 @@ export interface Made {
 
 const WHICH = 'leave out the one whose hash is at the end of no `-manifest-` name in the record'
 const DEADLINE_MILLISECONDS = 120_000
+/** for a manifest, which is short */
+export const MANIFEST_MILLISECONDS = 10_000
 const MOST_REPLY_BYTES = 4096
 const LF = 0x0a
 const ADD = 1
 
-/** Each shard's own lines, unchanged; without any, a renewal. `of`: any shard's manifest. Throws a Refusal. */
-export async function cut(core: Core, { manifest }: KnownManifest, batch: Batch, shards: number): Promise<ShardPart[]> {
-  const { operations: text } = batch
-  const read = await readOperations(core, manifest, batch)
-  if ('headroom' in read)
-    refuse(1, 'expected changes of records, got a new generation, which sharded databases do not have; build a new one')
-  const owners = core.shardsOf(read.fingerprints, manifest.directorySeed, shards)
+/** Each shard's own lines, unchanged; without any, a renewal. `read`: the batch's operations. */
+export async function cut(
+  core: Core,
+  { directorySeed }: Manifest,
+  { operations: text }: Batch,
+  read: Operations,
+  shards: number,
+): Promise<ShardPart[]> {
+  const owners = core.shardsOf(read.fingerprints, directorySeed, shards)
   const pace = new Pace()
   const each = async (visit: (owner: number, line: number, start: number, end: number) => void) => {
     for (let line = 0, start = 0; line < owners.length; line++) {
@@ -135,10 +143,14 @@ export async function catchUp(
     const known = await made(batch.epoch)
     if (hash !== (known ?? hash)) continue
     const newest = await Promise.all(Array.from({ length: fabric.shards }, (_, shard) => manifestAt(shards, shard)))
-    const parts = await cut(core, newest[0]!, batch, fabric.shards)
     const lacks = (shard: number) => newest[shard]!.manifest.epoch === batch.epoch - 1
+    if (!newest.some((_, shard) => lacks(shard))) continue
     const isOne = batches.every(other => other.epoch !== batch.epoch || other.hash === hash)
-    if (known === undefined && !isOne && parts.some((_, shard) => lacks(shard)))
+    const { manifest } = newest[0]!
+    const read = await readOperations(core, manifest, batch)
+    if ('headroom' in read) continue // shards are built with what it made
+    const parts = await cut(core, manifest, batch, read, fabric.shards)
+    if (known === undefined && !isOne)
       throw new Refusal('batch_conflict', `expected the batch that made epoch ${batch.epoch}, got two; ${WHICH}`)
     await Promise.all(
       parts.map((part, i) => (lacks(i) ? publishPart(shards, i, partOn(core, newest[i]!, batch, part)) : undefined)),
@@ -147,7 +159,7 @@ export async function catchUp(
 }
 
 async function manifestAt({ fabric }: Shards, shard: number, query = ''): Promise<KnownManifest> {
-  const call = { path: `/v1/manifest${query}`, most: LONGEST_MANIFEST_BYTES, deadline: DEADLINE_MILLISECONDS }
+  const call = { path: `/v1/manifest${query}`, most: LONGEST_MANIFEST_BYTES, deadline: MANIFEST_MILLISECONDS }
   const bytes = await fabric.ask(shard, { ...call, only: 'writer', passesOn: () => true })
   return { bytes, manifest: decodeManifest(bytes) }
 }

@@ -5,37 +5,50 @@
 //   3. Each shard gets its part until it has it. A shard that refuses is named, and asked again.
 //   4. Once all shards have the epoch, one transaction moves the head, and clients may know.
 //
+// The batch of a new generation has no parts: it names shards that were built on the head, and these are the next epoch.
+//
 // After a start the intent is finished. Two processes that both take themselves for the writer send the same parts.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Batch, decodeBatch, type EpochStatus, toHex } from '@keyhush/protocol'
+import { isTrap } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { Refusal } from '../base/refusal.js'
 import { checkExpiry, isNext, madeBefore, readBatch, type SignedFor } from '../database/batches.js'
 import type { BatchRecord, EpochStore } from '../database/epoch-store.js'
 import type { AnyEpoch } from '../database/epochs.js'
-import { refuse } from '../database/operations.js'
+import { type BeginGeneration, type Operations, readOperations, refuse } from '../database/operations.js'
 import type { CheckedBatch } from '../database/publishing.js'
 import type { Queue } from '../database/queue.js'
 import { hashed } from '../dataset/hashing.js'
 import { StorageError } from '../storage/storage.js'
-import { cut, type Made, partOn, publishPart, type ShardPart, type Shards, sendPart } from './parts.js'
+import { readNextSet } from './next.js'
+import { cut, type Made, partOn, publishPart, type ShardPart, type ShardSet, type Shards, sendPart } from './parts.js'
 
-/** An epoch, with its shards' manifests. */
+/** An epoch, with its shards and their manifests. */
 export interface EpochOfShards extends Omit<AnyEpoch, 'core'> {
+  readonly fabric: ShardSet
   readonly shards: readonly KnownManifest[]
+  close(): void
+}
+
+/** What an epoch after the newest is made of. */
+export interface Successor<E extends EpochOfShards> extends Pick<E, 'fabric' | 'shards'> {
+  readonly expires: number
 }
 
 /** What publishing needs of a sharded database. */
-export interface PublishedShards<E extends EpochOfShards> extends Shards {
+export interface PublishedShards<E extends EpochOfShards> extends Omit<Shards, 'fabric'> {
   readonly store: Pick<EpochStore, 'intend' | 'intent'>
   readonly queue: Queue
   /** the head */
   readonly newest: E
+  /** the shards of the next generation; undefined: there are none */
+  readonly next: E['fabric'] | undefined
   /** seconds since 1970 */
   readonly now: () => number
   status(epoch: number): EpochStatus | undefined
-  successor(shards: readonly KnownManifest[]): E
+  successor(of: Successor<E>): E
   /** Stores and shows the next epoch. Calls `onStored` in between. */
   advance(next: E, batch: BatchRecord, onStored: (status: EpochStatus) => void): Promise<unknown>
   /** Memory and disk have parted. */
@@ -49,7 +62,9 @@ interface Begun {
 }
 
 const PAUSE_MILLISECONDS = 1000
-const FULL = 'the shard of this key is full; leave the line out, or make a new shape with `keyhush plan`'
+const NEXT = '--next'
+const FULL =
+  'the shard of this key is full; leave the line out, or build the next generation (docs/operations/sharded.md)'
 
 export class ShardedPublishing<E extends EpochOfShards> {
   /** called when a shard does not take its part */
@@ -58,8 +73,8 @@ export class ShardedPublishing<E extends EpochOfShards> {
   readonly #pause: () => Promise<unknown>
   readonly #stopping = new AbortController()
   #begun: Begun | undefined
-  /** by shard */
-  readonly #problems = new Map<number, string>()
+  /** by what has it */
+  readonly #problems = new Map<string, string>()
 
   /** `pause`: between two attempts; default: a second */
   constructor(database: PublishedShards<E>, pause?: () => Promise<unknown>) {
@@ -95,7 +110,7 @@ export class ShardedPublishing<E extends EpochOfShards> {
       if (made !== undefined) return { status: Promise.resolve(made) }
       if (this.#begun !== undefined) return this.#begun
       if (!isLate) checkExpiry(batch, now())
-      await this.#checkParts(batch)
+      await this.#check(batch)
       const intent = await store.intend(newest.manifest.epoch + 1, body).catch(this.#fail)
       const begun = await this.#begin(intent)
       return begun.hash === hash ? begun : refuseOther(batch)
@@ -111,7 +126,7 @@ export class ShardedPublishing<E extends EpochOfShards> {
       const { generation, epoch } = batch
       if (made === undefined && this.#begun === undefined) {
         if (!isLate) checkExpiry(batch, now())
-        await this.#checkParts(batch)
+        await this.#check(batch)
       }
       return { generation, epoch, partitions: newest.manifest.partitions }
     })
@@ -127,18 +142,52 @@ export class ShardedPublishing<E extends EpochOfShards> {
     return { hash, batch, made }
   }
 
+  get #shards(): Shards {
+    const { core, key, newest } = this.#database
+    return { core, key, fabric: newest.fabric }
+  }
+
+  /** Throws a Refusal unless every shard would take its part, or the next generation can begin. */
+  async #check(batch: Batch): Promise<void> {
+    const { core, newest } = this.#database
+    const read = await readOperations(core, newest.manifest, batch)
+    if (!('headroom' in read)) return await this.#checkParts(batch, read)
+    const next = await this.#nextGeneration(batch, read).catch((error: Error) => {
+      if (!(error instanceof Refusal) || error.code === 'batch_refused') throw error
+      this.#noteNext(batch, error)
+      throw new Refusal('not_ready', 'a shard of the next generation does not answer; run it again')
+    })
+    next.close()
+  }
+
+  /** The first epoch of the next generation. Throws a `batch_refused` Refusal unless all its shards stand on the head. */
+  async #nextGeneration({ expires }: Batch, { shards: named }: BeginGeneration): Promise<E> {
+    const { core, newest, next: fabric } = this.#database
+    if (fabric === undefined)
+      refuse(1, 'expected shards of the next generation, got none; restart the coordinator with --next')
+    const { manifest, manifestBytes: bytes } = newest
+    const shards = await readNextSet(core, fabric, { manifest, bytes }, named)
+    try {
+      return this.#database.successor({ fabric, shards, expires })
+    } catch (error) {
+      if (isTrap(error)) throw error
+      return refuse(1, `--next: ${(error as Error).message}`)
+    }
+  }
+
   /** Throws a Refusal unless every shard would take its part. */
-  async #checkParts(batch: Batch): Promise<void> {
-    const { core, fabric, newest } = this.#database
+  async #checkParts(batch: Batch, read: Operations): Promise<void> {
+    const { core, newest } = this.#database
+    const { fabric, manifest } = newest
     const refused: { readonly line: number; readonly reason: string }[] = []
     let isAway = false
     const check = async (part: ShardPart, shard: number) => {
       const known = newest.shards[shard]!
       try {
-        const checked = await sendPart(this.#database, shard, partOn(core, known, batch, part), 'check')
+        const checked = await sendPart(this.#shards, shard, partOn(core, known, batch, part), 'check')
         if ((checked as CheckedBatch).partitions > known.manifest.partitions)
           refused.push({ line: part.lastAdd, reason: FULL })
-        this.#problems.delete(shard)
+        this.#problems.delete(`shard ${shard}`)
       } catch (error) {
         const { code, message, reply } = error as Refusal
         if (code === 'batch_refused') {
@@ -150,7 +199,7 @@ export class ShardedPublishing<E extends EpochOfShards> {
         }
       }
     }
-    await Promise.all((await cut(core, newest.shards[0]!, batch, fabric.shards)).map(check))
+    await Promise.all((await cut(core, manifest, batch, read, fabric.shards)).map(check))
     const [first] = refused.sort((a, b) => a.line - b.line)
     if (first !== undefined && first.line < Number.POSITIVE_INFINITY) refuse(first.line, first.reason)
     if (first !== undefined) throw new Refusal('batch_refused', first.reason)
@@ -167,24 +216,11 @@ export class ShardedPublishing<E extends EpochOfShards> {
   }
 
   async #finish(batch: Batch, hash: string): Promise<EpochStatus> {
-    const { core, fabric, newest, queue } = this.#database
-    const parts = await cut(core, newest.shards[0]!, batch, fabric.shards)
-    const deliver = async (part: ShardPart, shard: number): Promise<Made> => {
-      const body = partOn(core, newest.shards[shard]!, batch, part)
-      return await this.#untilDone(
-        async () => {
-          const made = await publishPart(this.#database, shard, body)
-          this.#problems.delete(shard)
-          return made
-        },
-        error => this.#note(shard, batch, error),
-      )
-    }
-    const made = await Promise.all(parts.map(deliver))
-    const changes = made.reduce((sum, each) => sum + each.changes, 0)
+    const { core, newest, queue } = this.#database
+    const read = await readOperations(core, newest.manifest, batch)
+    const { next, changes } = await ('headroom' in read ? this.#takeNext(batch, read) : this.#deliver(batch, read))
     return await new Promise<EpochStatus>((resolve, reject) => {
       const moved = queue(async () => {
-        const next = this.#database.successor(made.map(({ known }) => known))
         const record = { batch: hash, changes }
         await this.#untilDone(
           () => this.#database.advance(next, record, resolve),
@@ -196,6 +232,40 @@ export class ShardedPublishing<E extends EpochOfShards> {
       })
       moved.catch(reject)
     })
+  }
+
+  async #takeNext(batch: Batch, read: BeginGeneration) {
+    const next = await this.#untilDone(
+      () => this.#nextGeneration(batch, read),
+      error => {
+        if (isTrap(error)) throw error
+        this.#noteNext(batch, error)
+      },
+    )
+    this.#problems.delete(NEXT)
+    return { next, changes: 0 }
+  }
+
+  /** Has all shards make the next epoch. */
+  async #deliver(batch: Batch, read: Operations) {
+    const { core, newest } = this.#database
+    const { fabric, manifest } = newest
+    const parts = await cut(core, manifest, batch, read, fabric.shards)
+    const deliver = async (part: ShardPart, shard: number): Promise<Made> => {
+      const body = partOn(core, newest.shards[shard]!, batch, part)
+      return await this.#untilDone(
+        async () => {
+          const made = await publishPart(this.#shards, shard, body)
+          this.#problems.delete(`shard ${shard}`)
+          return made
+        },
+        error => this.#note(shard, batch, error),
+      )
+    }
+    const made = await Promise.all(parts.map(deliver))
+    const changes = made.reduce((sum, each) => sum + each.changes, 0)
+    const { expires } = batch
+    return { next: this.#database.successor({ fabric, shards: made.map(({ known }) => known), expires }), changes }
   }
 
   /** Tries `work` again after each failure that `note` does not throw, until this is stopped. */
@@ -218,11 +288,18 @@ export class ShardedPublishing<E extends EpochOfShards> {
   }
 
   #note(shard: number, { epoch }: Batch, error: Error): void {
-    const { message } = error
-    const remedy = remedyOf(error)
-    const problem = `shard ${shard}: expected it to take its part of epoch ${epoch}, got: ${message}; ${remedy}`
-    if (this.#problems.get(shard) !== problem) this.onProblem(problem)
-    this.#problems.set(shard, problem)
+    const expected = `expected it to take its part of epoch ${epoch}`
+    this.#noteOf(`shard ${shard}`, `${expected}, got: ${error.message}; ${remedyOf(error)}`)
+  }
+
+  #noteNext({ epoch }: Batch, error: Error): void {
+    this.#noteOf(NEXT, `expected its shards to make epoch ${epoch}, got: ${error.message}; it is asked again`)
+  }
+
+  #noteOf(what: string, problem: string): void {
+    const whole = `${what}: ${problem}`
+    if (this.#problems.get(what) !== whole) this.onProblem(whole)
+    this.#problems.set(what, whole)
   }
 }
 
