@@ -153,7 +153,7 @@ program
   .option('--shard-key <file>', 'with --shards: key file that signs what shards are sent; they know its public half')
   .option(
     '--catch-up <file...>',
-    "with --shards: batches of the publisher's record, for shards that were built anew or put back",
+    "with --shards: batches of the publisher's record, for shards that were built anew or put back; with an empty --store: the manifest to begin it with",
   )
   .option('--replica', 'with --store postgres://…: only answer; another process takes the batches')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)

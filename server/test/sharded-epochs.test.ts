@@ -8,8 +8,9 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER } from '../../tests/support/publishing.js'
 import { MemoryStorage, PublisherRecord, publish } from '../dist/index.js'
+import { TIMEOUT_MILLISECONDS } from '../dist/publisher/server.js'
 import { Fabric } from '../dist/sharded/fabric.js'
-import { catchUp } from '../dist/sharded/parts.js'
+import { catchUp, sendPart } from '../dist/sharded/parts.js'
 import { coordinatorOf, LIST, SHARDS, shardFolders, shardsFrom } from './sharded-helpers.js'
 import { batchOn } from './updatable-helpers.js'
 
@@ -204,6 +205,51 @@ test('of two batches for an epoch of long ago none is taken: they would make a s
   expect(epochs()).toEqual(all(2))
   // Nobody lacks it any more.
   await catchUp(shards, [rival, body], forgotten)
+})
+
+test('a shard that is frozen does not hold a check for as long as the publisher waits', async () => {
+  const { sharded } = await operator(await shardFolders())
+  const deadlines: unknown[] = []
+  const ask = async (_shard: number, { deadline }: Parameters<Fabric['ask']>[1]) => {
+    deadlines.push(deadline)
+    return Buffer.from('{}')
+  }
+  const shards = { core: await loadCore(), fabric: { shards: SHARDS, ask }, key: SHARD_KEY }
+  const body = batchOn(sharded, [edit('key 1')])
+  for (const use of ['check', 'batch'] as const) await sendPart(shards, 0, body, use)
+  expect(deadlines).toEqual([TIMEOUT_MILLISECONDS / 2, TIMEOUT_MILLISECONDS])
+})
+
+test('a store that was lost begins anew with the manifest of the other operator, if the shards make it', async () => {
+  const folders = await shardFolders()
+  const [one, other] = [await operator(folders), await operator(folders)]
+  const publisher = { key: PUBLISHER, record: new PublisherRecord(), trustBase: one.sharded.newest.manifestHash }
+  const run = ({ url }: Operator, value: string) => {
+    const operations = Buffer.from(`${JSON.stringify(edit('key 1', value))}\n`)
+    return publish({ ...publisher, servers: [one.url, url], operations })
+  }
+  for (const value of ['first', 'again']) await run(other, value)
+  await other.sharded.close()
+  const { manifestBytes } = one.sharded.newest
+  const anew = (...batches: Uint8Array[]) => restarted(other, { storage: new Kept(), batches })
+  const batch = batchOn(one.sharded, [edit('key 1', 'third')])
+  const strangers = await operator(await shardFolders())
+  for (const [files, words] of [
+    [
+      [batch],
+      'expected one manifest with an empty store, got others; begin the store anew: give --catch-up the newest',
+    ],
+    [[manifestBytes, batch], 'expected one manifest with an empty store, got others'],
+    [[one.shards.databases[0]!.newest.manifestBytes], 'expected the manifest of a sharded database, got another'],
+    [[strangers.sharded.newest.manifestBytes], 'expected the manifest of epoch 1 that the shards make, got another'],
+  ] as const)
+    await expect(anew(...files)).rejects.toThrow(words)
+  const begun = await anew(manifestBytes)
+  expect(begun.sharded.list()).toEqual([one.sharded.list().at(-1)])
+  expect(await run(begun, 'third')).toMatchObject({ epoch: 4, changes: 1 })
+  // The flag may stay.
+  const later = await restarted(begun, { batches: [manifestBytes] })
+  expect(later.sharded.newest.manifestHash).toBe(one.sharded.newest.manifestHash)
 })
 
 test.each<[string, number, string, RegExp]>([

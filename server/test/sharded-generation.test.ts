@@ -239,7 +239,7 @@ test('after it, a coordinator starts with both sets or with the new one, and say
   expect(await without.sharded.publish(batchOn(without.sharded, [edit('more 7', 'third')]))).toMatchObject({ epoch: 4 })
   await without.sharded.close()
   await expect(restart({ next: undefined })).rejects.toThrow(
-    '--shards: expected shards of generation 2, as the store has, got generation 1; give those that --next named',
+    '--shards: expected shards of generation 2, got generation 1; give those that --next named',
   )
   const again = await restart()
   expect(answers(again.sharded)).toEqual([3, 4])
@@ -252,7 +252,7 @@ test('after it, a coordinator starts with both sets or with the new one, and say
 test('shards that are put in place before a batch begins their generation are refused', async () => {
   const { storage, next } = await grown()
   await expect(coordinatorOf([next.template], { storage, ...options, shards: NEXT })).rejects.toThrow(
-    '--shards: expected shards of generation 1, as the store has, got generation 2; give these as --next, and those of generation 1 as --shards',
+    '--shards: expected shards of generation 1, got generation 2; give these as --next, and those of generation 1 as --shards',
   )
 })
 

@@ -24,7 +24,7 @@ import { PublishError, type PublishExit } from '../base/errors.js'
 import { ignoredProxy } from '../base/ignored-proxy.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 
-const TIMEOUT_MILLISECONDS = 120_000
+export const TIMEOUT_MILLISECONDS = 120_000
 
 /** Most bytes of a reply. The longest is a manifest. */
 const MOST_BYTES = 8 * 1024 * 1024

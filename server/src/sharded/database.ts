@@ -35,6 +35,9 @@ const PAUSE_MILLISECONDS = 1000
 /** How long a coordinator that starts waits for its shards, which may start with it. */
 const START_MILLISECONDS = 60_000
 
+const BEGIN_ANEW =
+  'begin the store anew: give --catch-up the newest manifest of another operator (docs/operations/sharded.md), and no batches'
+
 type EpochNumbers = Pick<Manifest, 'generation' | 'epoch'>
 
 /** The head, the epoch before, and one that is stored and not announced yet. */
@@ -70,7 +73,7 @@ export interface ShardedOptions extends ChangingOptions {
   readonly next?: Fabric | undefined
   /** signs what shards are sent; without it nothing can be published here */
   readonly key?: KeyPair | undefined
-  /** for shards that were built anew or put back; they need the key */
+  /** for shards that were built anew or put back; they need the key. For an empty store: the manifest that it begins with */
   readonly batches?: readonly Uint8Array[] | undefined
 }
 
@@ -117,23 +120,24 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     const end = performance.now() + START_MILLISECONDS
     const goesOn = ({ flag, problem }: Fabric) => {
       if (performance.now() < end) return true
-      const remedy =
-        flag === '--shards' && fabrics.length > 1 ? '; if --next has taken their place, give that as --shards' : ''
-      throw new DatasetError(flag, `expected all shards to answer, got none of one: ${problem}${remedy}`)
+      const hint =
+        head === undefined
+          ? `; if ${storage.location} was lost, ${BEGIN_ANEW}`
+          : flag === '--shards' && fabrics.length > 1
+            ? '; if --next has taken their place, give that as --shards'
+            : ''
+      throw new DatasetError(flag, `expected all shards to answer, got none of one: ${problem}${hint}`)
     }
     const fabrics = options.next === undefined ? [fabric] : [fabric, options.next]
     const { key, batches = [] } = options
-    if (head === undefined && batches.length > 0)
-      throw new DatasetError(
-        '--catch-up',
-        `expected the store of a database, got an empty one, ${storage.location}; leave it out`,
-      )
-    if (key !== undefined && head !== undefined && batches.length > 0) {
+    // A manifest has had its effect when the store was empty.
+    const bodies = batches.filter(bytes => !isManifest(bytes))
+    if (key !== undefined && head !== undefined && bodies.length > 0) {
       const own = await setOf(fabrics, head.generation, goesOn)
       const made = async (epoch: number) => (epoch > head.epoch ? 'none' : (await store.batch(epoch))?.batch)
       // Shards may start with it: what they have taken they do not lack when they are asked again.
       for (let isDone = false; !isDone; ) {
-        isDone = await catchUp({ core, fabric: own, key }, batches, made).then(
+        isDone = await catchUp({ core, fabric: own, key }, bodies, made).then(
           () => true,
           async (error: Error) => {
             const isAway = error instanceof Refusal && error.code === 'not_ready'
@@ -148,7 +152,10 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     if (head === undefined) {
       if (options.replica)
         throw new DatasetError(storage.location, 'the store is empty; first start the process without --replica')
-      newest = new ShardedEpoch(core, fabric, await shardsAt(fabric, { generation: 1, epoch: 1 }, goesOn))
+      newest =
+        batches.length === 0
+          ? new ShardedEpoch(core, fabric, await shardsAt(fabric, { generation: 1, epoch: 1 }, goesOn))
+          : await begunAnew(core, fabrics, batches, goesOn)
       const { manifest, manifestBytes: bytes, list } = newest
       await store.create({ manifest, bytes, list, directory: new Uint8Array(), chunk: undefined, proofs: undefined })
     } else {
@@ -158,7 +165,7 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     // Shards that have the next epoch already may have forgotten the one before: clients of it are told so.
     const isForgotten = (error: unknown) => error instanceof Refusal && error.code === 'epoch_unknown'
     const previous =
-      epoch === 1
+      (await store.manifest(epoch - 1)) === undefined
         ? undefined
         : await storedEpoch(core, store, fabrics, epoch - 1, goesOn, isForgotten).catch((error: Error) => {
             if (!isForgotten(error) && !(error instanceof OtherGenerationError)) throw error
@@ -324,6 +331,15 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
   }
 }
 
+function isManifest(bytes: Uint8Array): boolean {
+  try {
+    decodeManifest(bytes)
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** No shards are of the generation that is asked for. */
 class OtherGenerationError extends DatasetError {}
 
@@ -349,7 +365,7 @@ async function setOf(fabrics: readonly Fabric[], generation: number, goesOn: Goe
       const remedy = found.every(other => other! < generation)
         ? 'give those that --next named'
         : `give these as --next, and those of generation ${generation} as --shards, until a batch begins the next`
-      const expected = `expected shards of generation ${generation}, as the store has, got generation ${found.join(' and ')}`
+      const expected = `expected shards of generation ${generation}, got generation ${found.join(' and ')}`
       throw new OtherGenerationError(fabrics[0]!.flag, `${expected}; ${remedy}`)
     }
     if (!goesOn(away)) throw new Refusal('not_ready', 'a part of this database does not answer now; try again')
@@ -357,10 +373,7 @@ async function setOf(fabrics: readonly Fabric[], generation: number, goesOn: Goe
   }
 }
 
-/**
- * An epoch as it is stored, with the shards' manifests of it. Throws DatasetError, which names the shard that has another, and what
- * `passesOn` says.
- */
+/** An epoch as it is stored. Throws as `epochWith` does. */
 async function storedEpoch(
   core: Core,
   store: EpochStore,
@@ -370,21 +383,55 @@ async function storedEpoch(
   passesOn?: (refusal: Refusal) => boolean,
 ) {
   const { location } = store
-  const refuse = (reason: string, where = location): never => {
-    throw new DatasetError(where, `${reason}. Nothing is answered before it is as it was`)
-  }
-  const [bytes, list] = await readingFrom(location, async () => [
+  const [bytes, list = new Uint8Array()] = await readingFrom(location, async () => [
     await store.manifest(epoch),
     await store.lists.read(epoch),
   ])
-  const manifest = bytes && decodeManifest(bytes)
-  if (manifest?.shards === undefined) return refuse(`expected the manifest of epoch ${epoch}, got none of shards`)
+  return await epochWith(core, fabrics, { location, bytes, list }, goesOn, passesOn)
+}
+
+/** The epoch that a store begins with, of another operator's manifest. Throws as `epochWith` does. */
+async function begunAnew(core: Core, fabrics: readonly Fabric[], files: readonly Uint8Array[], goesOn: GoesOn) {
+  const [bytes, ...others] = files as [Uint8Array, ...Uint8Array[]]
+  if (others.length > 0 || !isManifest(bytes))
+    throw new DatasetError('--catch-up', `expected one manifest with an empty store, got others; ${BEGIN_ANEW}`)
+  return await epochWith(core, fabrics, { location: '--catch-up', bytes, list: undefined }, goesOn)
+}
+
+/** Where an epoch's manifest and shard list come from, and what they are. */
+interface KnownEpoch {
+  readonly location: string
+  readonly bytes: Uint8Array | undefined
+  /** undefined: it is not known */
+  readonly list: Uint8Array | undefined
+}
+
+/**
+ * An epoch with this manifest, of the shards' manifests. Throws DatasetError, which names the shard that has another, and what `passesOn`
+ * says.
+ */
+async function epochWith(
+  core: Core,
+  fabrics: readonly Fabric[],
+  { location, bytes, list }: KnownEpoch,
+  goesOn: GoesOn,
+  passesOn?: (refusal: Refusal) => boolean,
+): Promise<ShardedEpoch> {
+  const refuse = (reason: string, where = location): never => {
+    throw new DatasetError(where, `${reason}. Nothing is answered before it is as it was`)
+  }
+  const manifest = await readingFrom(location, () => bytes && decodeManifest(bytes))
+  if (manifest?.shards === undefined) return refuse('expected the manifest of a sharded database, got another')
+  const { epoch } = manifest
   const fabric = await setOf(fabrics, manifest.generation, goesOn)
   if (manifest.shards !== fabric.shards)
     return refuse(`expected a database of ${fabric.shards} shards, got one of ${manifest.shards}`)
   const shards = await shardsAt(fabric, manifest, goesOn, passesOn)
-  const names = (shard: number) => list?.subarray(shard * HASH_BYTES, (shard + 1) * HASH_BYTES) ?? new Uint8Array()
-  const other = shards.findIndex(({ bytes }, shard) => !equalBytes(core.blake3(bytes), names(shard)))
+  const other = shards.findIndex(
+    ({ bytes }, shard) =>
+      list !== undefined &&
+      !equalBytes(core.blake3(bytes), list.subarray(shard * HASH_BYTES, (shard + 1) * HASH_BYTES)),
+  )
   if (other >= 0)
     return refuse(`expected the manifest of epoch ${epoch} that ${location} names, got another`, `shard ${other}`)
   const made = new ShardedEpoch(core, fabric, shards, manifest)

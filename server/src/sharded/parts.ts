@@ -22,6 +22,7 @@ import { Refusal } from '../base/refusal.js'
 import { type Operations, readOperations } from '../database/operations.js'
 import { RENEWAL, signatureOf } from '../publisher/batches.js'
 import type { KeyPair } from '../publisher/files.js'
+import { TIMEOUT_MILLISECONDS } from '../publisher/server.js'
 import type { Fabric } from './fabric.js'
 
 /** The shards of a generation, and how they are asked. */
@@ -51,6 +52,8 @@ export interface Made {
 
 const WHICH = 'leave out the one whose hash is at the end of no `-manifest-` name in the record'
 const DEADLINE_MILLISECONDS = 120_000
+/** for a check: a publisher gets the reply of a coordinator that waits for a shard so long */
+const CHECK_MILLISECONDS = TIMEOUT_MILLISECONDS / 2
 /** for a manifest, which is short */
 export const MANIFEST_MILLISECONDS = 10_000
 const MOST_REPLY_BYTES = 4096
@@ -112,7 +115,7 @@ export async function sendPart(
   const reply = await fabric.ask(shard, {
     ...{ path: `/v1/${use === 'check' ? 'checks' : 'epochs'}?late=1`, method: 'POST', body },
     ...{ headers: { [BATCH_SIGNATURE_HEADER]: header }, most: MOST_REPLY_BYTES },
-    ...{ deadline: DEADLINE_MILLISECONDS, only: 'writer', passesOn: () => true },
+    ...{ deadline: use === 'check' ? CHECK_MILLISECONDS : DEADLINE_MILLISECONDS, only: 'writer', passesOn: () => true },
   })
   return JSON.parse(Buffer.from(reply).toString())
 }
