@@ -1,37 +1,40 @@
 // The costs of lookups with one server that keeps no state, in the form of the planner's rows (docs/costs.md).
 
-import { HEADER_BYTES, MANIFEST_HEADER_BYTES, type Manifest } from '@keyhush/protocol'
+import { HEADER_BYTES, MANIFEST_HEADER_BYTES, type Manifest, UPDATE_ENTRY_HEADER_BYTES } from '@keyhush/protocol'
 import type { CoreError, ModeCosts, OneServerCore, OneServerSizes, Plan, Usage } from './core.js'
 
 const DEFAULT_LOOKUPS = 20
 const MANIFEST_PARTITION_BYTES = 64
-const HASH_BYTES = 32
+const MANIFEST_ONE_SERVER_BYTES = 80
 
 /**
- * The row of a mode for these sizes: of records, and in a keyed database of the directory's blocks. A lookup has a step for each.
+ * The row of a mode for these sizes of the base: of records, and in a keyed database of the directory's blocks. A lookup has a step for
+ * each. A patch is at most as long as the public hint, and the hint after that is another.
  * @example
  * const { lookupBytesUp } = oneServerCosts(manifest, [core.oneServerSizes(manifest)])
  */
 export function oneServerCosts(
-  { partitions }: Pick<Manifest, 'partitions'>,
+  { partitions, recordBytes, oneServer }: Pick<Manifest, 'partitions' | 'recordBytes' | 'oneServer'>,
   sizes: readonly OneServerSizes[],
   { queries = 1, lookupsPerDay = DEFAULT_LOOKUPS, changesPerDay = 0 }: Usage = {},
 ): ModeCosts {
   const sum = (of: (sizes: OneServerSizes) => number) => sizes.reduce((total, each) => total + of(each), 0)
   const hint = sum(({ hintBytes }) => hintBytes)
-  const manifest = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions + HASH_BYTES
+  const manifest = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions + MANIFEST_ONE_SERVER_BYTES
   const lookupBytesUp = sum(({ requestBytes }) => HEADER_BYTES + queries * requestBytes)
   const lookupBytesDown = sum(({ answerBytes }) => HEADER_BYTES + queries * answerBytes)
-  const changes = changesPerDay > 0 ? manifest + hint : 0
+  const prepareBytes = hint + (oneServer?.patchBytes ?? 0)
+  const entries = Math.min(hint, changesPerDay * (UPDATE_ENTRY_HEADER_BYTES + recordBytes))
+  const changes = changesPerDay > 0 ? manifest + 2 * entries : 0
   return {
     mode: 'instant',
-    prepareBytes: hint,
-    firstBytes: manifest + hint,
+    prepareBytes,
+    firstBytes: manifest + prepareBytes,
     lookupBytesUp,
     lookupBytesDown,
     dayBytes: lookupsPerDay * (lookupBytesUp + lookupBytesDown) + changes,
-    held: { verifier: hint },
-    memoryBytes: hint,
+    held: { verifier: prepareBytes },
+    memoryBytes: prepareBytes,
     diskBytes: 0,
     serverLookupMicros: queries * sum(answerMicros),
   }

@@ -65,9 +65,9 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'a key that was moved meanwhile is answered from its index',
     seed: 1,
-    file: 'packages/client/src/lookup/question.ts',
-    find: 'movedBy(lists, manifest.recordBytes, prints)',
-    replace: 'movedBy([], manifest.recordBytes, prints)',
+    file: 'packages/client/src/lookup/lookup.ts',
+    find: 'movedBy(lists, recordBytes, prints)',
+    replace: 'movedBy([], recordBytes, prints)',
     shows: /should be/,
   },
   {

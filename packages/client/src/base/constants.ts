@@ -33,6 +33,9 @@ export function slowestMs(bytes: number): number {
 /** Longest time for all attempts at a request of a lookup or to a fence, besides `slowestMs` of its bytes in both directions. */
 export const WIRE_MS = 15_000
 
+/** How much longer a server is waited for that prepares what it answers from, with one server. */
+export const UNREADY_MS = 30_000
+
 /** How long a call waits for servers if the app says nothing. */
 export const TIMEOUT_MS = 15_000
 

@@ -119,7 +119,7 @@ function together(
       each(({ question }, at) => indices.set(question.indices(epoch), at))
       return indices
     },
-    read: (epoch, records, lists) =>
-      each(({ question }, at) => question.read(epoch, records.slice(at, at + queriesOf(question)), lists)),
+    read: (epoch, records, changes) =>
+      each(({ question }, at) => question.read(epoch, records.slice(at, at + queriesOf(question)), changes)),
   }
 }

@@ -24,9 +24,9 @@ export class FetchedBlocks implements KeyIndex {
   }
 
   /** Of a fingerprint whose block was fetched. A malformed block leads to record 0, so that a record is asked for all the same. */
-  index(fingerprint: Uint8Array, records: number): number {
+  index(fingerprint: Uint8Array): number {
     return withDirectoryShape(this.#core, this.#manifest, shape => {
-      const { directoryBlockBytes: length, directoryBlockLog, shards = 1 } = this.#manifest
+      const { directoryBlockBytes: length, directoryBlockLog, records, shards = 1 } = this.#manifest
       const number = inCore(this.#core, () => shape.number(fingerprint, shards))
       const at = this.#numbers.indexOf(number)
       const each = records / shards

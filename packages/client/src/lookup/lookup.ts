@@ -15,6 +15,7 @@ import { stepsAfter } from '../state/newest.js'
 import { current } from '../state/restoring.js'
 import { isMoved } from '../store/storage.js'
 import type { Admission } from './admission.js'
+import { movedBy } from './moved.js'
 import { askedOf, equip, finishPending } from './pending.js'
 import { openRecords, openVerified, type Question } from './question.js'
 
@@ -32,7 +33,7 @@ export function answerHeld<T>(machine: Machine, question: Question<T>): { readon
   const start = environment.clock.now()
   const before = stats.onlineTotal()
   const indices = question.indices(hint)
-  const answer = question.read(hint, openVerified(hint, indices, hint.state.records(indices)), [])
+  const answer = question.read(hint, openVerified(hint, indices, hint.state.records(indices)))
   stats.lookedUp(before, environment.clock.now() - start)
   return { answer }
 }
@@ -133,7 +134,8 @@ export class StatefulLookup<T> {
     // The signature may have expired meanwhile, or the hint may be at another epoch now.
     signing?.checkExpiry(hint.manifest)
     stats.lookedUp(before, environment.clock.now() - start)
-    return this.#question.read(hint, records, lists)
+    const { recordBytes } = hint.manifest
+    return this.#question.read(hint, records, { places: prints => movedBy(lists, recordBytes, prints) })
   }
 
   async #open(hint: Hint, indices: Uint32Array, bytes: Uint8Array): Promise<readonly StoredRecord[]> {

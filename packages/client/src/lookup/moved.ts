@@ -3,14 +3,9 @@
 // query would show that this key was asked for. A watched key asks for none either.
 
 import { updateEntries } from '@keyhush/protocol'
+import type { Place } from '../scheme/scheme.js'
 
-/** Where a key is. */
-export interface Place {
-  /** undefined: the key is absent, or it is not known where it is */
-  readonly index: number | undefined
-  /** its stored record, ℓ bytes; all zeros: it is absent; undefined: it is not known */
-  readonly record: Uint8Array | undefined
-}
+export type { Place }
 
 /** What a list has done to a key. */
 export interface Moved extends Place {

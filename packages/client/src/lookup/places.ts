@@ -1,11 +1,12 @@
 // Lookups that give where a key is, beside what it is.
 
 import type { Core } from '@keyhush/wasm/client'
+import { isSameSecret } from '../base/bytes.js'
 import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
+import type { Place } from '../scheme/scheme.js'
 import type { Agreed } from '../servers/manifests.js'
-import { movedBy, type Place } from './moved.js'
-import { isSameSecret, type Question, valuesOf } from './question.js'
+import { type Question, valuesOf } from './question.js'
 
 /** What a lookup says of keys at an epoch, in their order. */
 export interface Placed {
@@ -25,13 +26,15 @@ export function placesOf(keys: readonly Uint8Array[], padTo: number, random: Env
       asked = values.indices(at)
       return asked
     },
-    read({ core, base, manifest }, records, lists) {
+    read({ core, base, manifest }, records, changes) {
       const prints = inCore(core, () => keys.map(key => core.fingerprint(key)))
       const absent: Place = { index: undefined, record: new Uint8Array(manifest.recordBytes) }
-      const places = movedBy(lists, manifest.recordBytes, prints).map((place, i) => {
-        if (place.record !== undefined) return place
+      const changed = changes?.places(prints)
+      const places = prints.map((print, i) => {
+        const place = changed?.[i]
+        if (place?.record !== undefined) return place
         const { fingerprint, bytes } = records[i]!
-        return isSameSecret(fingerprint!, prints[i]!) ? { index: asked[i], record: bytes.slice() } : absent
+        return isSameSecret(fingerprint!, print) ? { index: asked[i], record: bytes.slice() } : absent
       })
       const { bytes } = base // what a hint can follow is not at stake here
       return { core, base: { manifest, bytes }, places }

@@ -5,13 +5,14 @@
 
 import { decodeRecord, instantLayout, type Manifest, mayHave, type StoredRecord, WireError } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
+import { isSameSecret } from '../base/bytes.js'
 import { ProtocolError, UsageError } from '../base/errors.js'
 import { randomBelow } from '../base/random.js'
 import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
+import type { Changes } from '../scheme/scheme.js'
 import type { Agreed } from '../servers/manifests.js'
-import { movedBy } from './moved.js'
 
 /** Gives the index at which a fingerprint would be, of so many records: the directory, or the fetched blocks of it. */
 export interface KeyIndex {
@@ -42,8 +43,8 @@ export interface Question<T> {
   readonly padTo?: number
   /** record indices, one query each. Throws UsageError. */
   indices(at: AtEpoch): Uint32Array
-  /** the answer, given those indices' records in the same order, and the update lists that came before the answer */
-  read(at: AtEpoch, records: readonly StoredRecord[], lists: readonly Uint8Array[]): T
+  /** the answer, given those indices' records in the same order, and what has changed since the epoch that they were asked at */
+  read(at: AtEpoch, records: readonly StoredRecord[], changes?: Changes): T
 }
 
 /** A value: bytes, as a copy of your own. */
@@ -94,12 +95,12 @@ export function valuesOf(
       check(manifest, maxQueries)
       return padded(core, manifest.records, print => directory!.index(print, manifest.records))
     },
-    read(at, records, lists) {
-      const { core, manifest } = at
+    read(at, records, changes) {
+      const { core } = at
       const prints = inCore(core, () => keys.map(key => core.fingerprint(key)))
-      const moved = movedBy(lists, manifest.recordBytes, prints)
+      const places = changes?.places(prints)
       return prints.map((print, i) => {
-        const { record } = moved[i]!
+        const record = places?.[i]?.record
         const found = record === undefined ? records[i] : openRecord(at, record)
         if (found === undefined) {
           const message = 'expected an update list of well-formed records, got a malformed record; ask their operators'
@@ -127,9 +128,10 @@ export function valueAt(index: number): Question<Found> {
       begun = true
       return Uint32Array.of(index % manifest.records)
     },
-    read({ manifest }, [record]) {
+    read({ manifest }, [record], changes) {
       if (!isOf(manifest)) refuse(manifest)
-      return record!.empty ? undefined : record!.value.slice()
+      const { empty, value } = changes?.at?.(index) ?? record!
+      return empty ? undefined : value.slice()
     },
   }
 }
@@ -172,11 +174,4 @@ function openRecord({ manifest }: AtEpoch, bytes: Uint8Array): StoredRecord | un
 function leadsTo({ core, manifest, directory }: AtEpoch, { fingerprint, empty }: StoredRecord, index: number): boolean {
   if (directory === undefined || fingerprint === undefined || empty) return true
   return inCore(core, () => directory.index(fingerprint, manifest.records)) === index
-}
-
-/** Whether two fingerprints are equal, in time that does not depend on where they differ. */
-export function isSameSecret(a: Uint8Array, b: Uint8Array): boolean {
-  let difference = a.length ^ b.length
-  for (let i = 0; i < a.length; i++) difference |= a[i]! ^ (b[i] ?? 0)
-  return difference === 0
 }

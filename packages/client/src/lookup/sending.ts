@@ -103,7 +103,8 @@ async function askWithRetry(sending: Sending, state: Ended, party: number): Prom
     }
   }
   const isFinal = (error: unknown) => state.over || isAhead(error, manifest)
-  return await onTheWire(link, bytesOf(requests), send, { attempts, isFinal })
+  const { unreadyMs } = requests
+  return await onTheWire(link, bytesOf(requests), send, { attempts, isFinal, unreadyMs })
 }
 
 interface Answer {

@@ -9,7 +9,7 @@
 // A scheme computes and downloads. It stores nothing, locks nothing, and knows no other scheme. Its manifests are those that all
 // servers agree on. Lengths follow from the manifest and a lookup's count alone (P1).
 
-import type { Info, InstantOf, Manifest, Proofs } from '@keyhush/protocol'
+import type { Info, InstantOf, Manifest, Proofs, StoredRecord } from '@keyhush/protocol'
 import type { Core, LayoutHandle, Mode, ModeCosts, Usage } from '@keyhush/wasm/client'
 import type { TamperedError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
@@ -79,6 +79,8 @@ export interface StatelessScheme extends AnyScheme {
    * needed.
    */
   equip?(context: SchemeContext, at: Agreed, link: Link, signal: AbortSignal): Promise<Equipment>
+  /** Throws SignatureError if `next` contradicts an earlier epoch, where the map is; missing: nothing more than usual is compared. */
+  checkNext?(before: Manifest, next: Manifest): void
   /** The error of a server whose reply is forged; missing: no reply is by itself. */
   forged?(server: string): TamperedError
   /**
@@ -97,9 +99,30 @@ export interface StatelessScheme extends AnyScheme {
 
 /** What lookups without a state need of an epoch. Public. */
 export interface Equipment {
+  /** what is asked: the manifest with epoch and records of its base, of which the public hint is */
+  readonly base: Manifest
   /** the public one, with the manifest's hash of it */
   readonly hint: Uint8Array
+  /** of the epoch's manifest */
   readonly manifestHash: Uint8Array
+  /** from the base to the epoch */
+  readonly changes: Changes
+}
+
+/** Where a key is. */
+export interface Place {
+  /** undefined: the key is absent, or it is not known where it is */
+  readonly index: number | undefined
+  /** its stored record, ℓ bytes; all zeros: it is absent; undefined: it is not known */
+  readonly record: Uint8Array | undefined
+}
+
+/** What has changed between the epoch that records were asked at and that of the answer. */
+export interface Changes {
+  /** where keys are; unknown: nothing has moved them, so what was asked for counts */
+  places(fingerprints: readonly Uint8Array[]): readonly Place[]
+  /** the record at an index, if it is another; missing: what was asked for counts */
+  at?(index: number): StoredRecord | undefined
 }
 
 /** Keeps a state, which must never go backwards (docs/threat-model.md, S1–S8). */
@@ -202,6 +225,8 @@ export interface Rows {
 export interface Requests {
   /** one request a party, in the order of `parties`, or of the servers; repeated byte for byte */
   readonly asks: readonly Ask[]
+  /** how long a server that is not ready is waited for, beside the usual time; missing: no longer */
+  readonly unreadyMs?: number
   /**
    * Called before `accept`: does the part of the judgement that takes long, in pieces that yield the thread. Its time depends on the
    * lookup's count alone. Throws WireError, at once, if the reply is malformed. Undefined, or missing: there is no such part.

@@ -39,6 +39,8 @@ export async function sleepAfter(failure: unknown, link: Link, ms: number, signa
 interface Asking {
   /** No request is repeated. */
   readonly once?: boolean
+  /** how much longer a server is asked again that says when; missing: no longer */
+  readonly unreadyMs?: number
   /** A time offline is outlasted: what breaks meanwhile says nothing of the server. */
   readonly outlasts?: boolean
   /** called when a server has failed */
@@ -248,7 +250,7 @@ async function asked<T>(
  */
 export async function repeated<T>(
   link: Link,
-  { outlasts, once }: Pick<Asking, 'outlasts' | 'once'>,
+  { outlasts, once, unreadyMs = 0 }: Pick<Asking, 'outlasts' | 'once' | 'unreadyMs'>,
   signal: AbortSignal,
   work: (link: Link, signal: AbortSignal) => Promise<T>,
   giveWay: () => void = () => {},
@@ -268,7 +270,9 @@ export async function repeated<T>(
         } else {
           const pause = error.retryAfterMs ?? BACKOFF_MS
           const isOver =
-            error.retryAfterMs === undefined ? attempt++ === ATTEMPTS : clock.now() + pause - start > WIRE_MS
+            error.retryAfterMs === undefined
+              ? attempt++ === ATTEMPTS
+              : clock.now() + pause - start > WIRE_MS + unreadyMs
           if (isOver || !isPassing(error)) throw error
           giveWay()
           await sleepAfter(error, link, pause, signal)

@@ -77,15 +77,16 @@ export async function getBlob(
   await transfer(link, { path: BLOBS + hash, atMost: bytes, exactly: true }, sink, signal)
 }
 
-/** The same, in one piece. Calls `told` with the number of bytes in each chunk. */
+/** The same, in one piece; or its last `bytes` bytes, which begin at byte `from`. Calls `told` with the number of bytes in each chunk. */
 export async function getWholeBlob(
   link: Link,
   hash: string,
   bytes: number,
   signal: AbortSignal,
   told?: (bytes: number) => void,
+  from?: number,
 ): Promise<Uint8Array> {
-  return await inOnePiece(link, { path: BLOBS + hash, atMost: bytes, exactly: true }, signal, told)
+  return await inOnePiece(link, { path: BLOBS + hash, atMost: bytes, exactly: true, from }, signal, told)
 }
 
 /**
@@ -162,6 +163,8 @@ interface Request {
   readonly body?: Uint8Array
   readonly atMost: number
   readonly exactly?: boolean
+  /** only what is behind so many bytes is asked for */
+  readonly from?: number | undefined
   /** the reply's probable length, for its deadline */
   readonly bytes?: number
   /** it has no deadline */
@@ -194,7 +197,7 @@ async function transfer(link: Link, request: Request, sink: Sink, outer?: AbortS
       throw error instanceof NetworkError && (await policy.refused()) ? forbidden(name, error.cause) : error
     })
     pieces = piecesOf(response, request.lasting)
-    const isAnswer = response.status === 200
+    const isAnswer = response.status === (request.from ? 206 : 200)
     if (isAnswer) checkHead(name, request, response)
     const limit = isAnswer ? atMost : ERROR_REPLY_BYTES
     const announced = response.headers.get('content-length')
@@ -322,6 +325,7 @@ function init(request: Request, signal: AbortSignal): RequestInit {
     method: request.body === undefined ? 'GET' : 'POST',
     // Bytes without a Blob's type or a string's charset: fetch then sends no Content-Type.
     ...(request.body && { body: request.body as Uint8Array<ArrayBuffer> }),
+    ...(request.from && { headers: { range: `bytes=${request.from}-` } }),
     credentials: 'omit',
     referrerPolicy: 'no-referrer',
     cache: 'no-store', // validators are supercookies
@@ -411,7 +415,7 @@ function forbidden(server: string, cause: unknown): NetworkError {
   return new NetworkError(server, message, { cause, retryable: false })
 }
 
-/** The error for a reply other than 200. It does not repeat the server's message. */
+/** The error for a reply of another status than asked for. It does not repeat the server's message. */
 function refusal(server: string, { path }: Request, response: Response, body: readonly Uint8Array[]): KeyhushError {
   const { status } = response
   const retryAfterMs = retryAfter(response.headers.get('retry-after'))

@@ -11,6 +11,8 @@ interface WireOptions {
   readonly attempts?: number | undefined
   /** whether it is not sent again after this failure */
   readonly isFinal?: (error: unknown) => boolean
+  /** how long a server that is not ready is waited for, beside the usual time; missing: no longer */
+  readonly unreadyMs?: number | undefined
   /** Calls it off: for registering a hint, of which no server knows yet. */
   readonly signal?: AbortSignal | undefined
 }
@@ -23,10 +25,11 @@ export async function onTheWire<T>(
   link: Link,
   bytes: number,
   send: (until: number) => Promise<T>,
-  { attempts = ATTEMPTS, isFinal = () => false, signal }: WireOptions = {},
+  { attempts = ATTEMPTS, isFinal = () => false, unreadyMs = 0, signal }: WireOptions = {},
 ): Promise<T> {
   const { clock } = link.environment
   let left = WIRE_MS + slowestMs(bytes)
+  let unready = unreadyMs
   for (let attempt = 1; ; ) {
     const start = clock.now()
     try {
@@ -45,8 +48,10 @@ export async function onTheWire<T>(
       // Not if the page's own policy has kept it from leaving.
       const isKept = error instanceof NetworkError && !error.retryable
       const most = isMalformed ? Math.min(MALFORMED_ATTEMPTS, attempts) : attempts
-      if (isKept || isFinal(error) || pause >= left) throw error
-      left -= pause
+      const isSpared = isUnready && pause <= unready
+      if (isKept || isFinal(error) || (pause >= left && !isSpared)) throw error
+      if (isSpared) unready -= pause
+      else left -= pause
       if (!isUnready && attempt++ >= most) throw error
       if (pause > 0) await sleepAfter(error, link, pause, signal)
     }

@@ -190,20 +190,25 @@ export class StatelessSession implements Session {
       let sends = false
       try {
         const equipment = await this.#equipment(at)
+        const { base = manifest, changes } = equipment ?? {}
         const fetch = (of: InstantOf, indices: Uint32Array) => {
           sends = true
           begin()
-          return this.#fetch({ manifest, equipment }, of, indices)
+          return this.#fetch({ manifest: base, equipment }, of, indices)
         }
         // Both steps at one epoch. If servers no longer answer it, the lookup starts again from the first step.
-        const directory = numbers && new FetchedBlocks(core, manifest, numbers, await fetch('directory', numbers))
+        const directory = numbers && new FetchedBlocks(core, base, numbers, await fetch('directory', numbers))
         const indices = question.indices({ ...epoch, directory: known ?? directory })
-        const bytes = await fetch('records', indices)
+        // A record that the base lacks is in the changes: another is asked for in its place.
+        const bytes = await fetch(
+          'records',
+          indices.map(index => index % base.records),
+        )
         const records = openVerified(epoch, indices, bytes)
         directory?.assertWellFormed()
         signing?.checkExpiry(manifest)
         stats.lookedUp(before, environment.clock.now() - start)
-        return question.read(epoch, records, [])
+        return question.read(epoch, records, changes)
       } catch (error) {
         const isOver = sends ? isAhead(error, manifest) : isForgotten(error)
         if (attempt === ATTEMPTS || !isOver) throw error
@@ -429,6 +434,7 @@ export class StatelessSession implements Session {
     if (at === undefined) return target
     if (seen !== undefined) signing?.checkSuccession(seen, at.manifest)
     if (signing && this.#at !== undefined) assertNoFork(following, this.#at, at)
+    if (this.#at !== undefined) this.#scheme.checkNext?.(this.#at.manifest, at.manifest)
     this.#scheme.maxQueries(core, at.manifest, servers.length) // throws
     return target
   }

@@ -255,7 +255,7 @@ class FakeSession implements Session, Awaited {
       const records = Array.from(question.indices(at), index => recordOf(this.#slots[index] ?? EMPTY))
       this.#lookups++
       this.#lastLookup = { bytesUp: 0, bytesDown: 0, ms: Date.now() - start }
-      return question.read(at, records, [])
+      return question.read(at, records)
     }, signal)
   }
 

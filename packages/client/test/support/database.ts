@@ -49,6 +49,8 @@ export interface Database {
   answer(vectors: Uint8Array, proofs?: Proofs): Uint8Array
   /** to queries one after the other, as a server's passes do */
   answerInstantly(of: InstantOf, queries: Uint8Array, sharing?: Sharing): Uint8Array
+  /** of a database that is prepared for lookups with one server */
+  readonly oneServer?: { answer(of: InstantOf, queries: Uint8Array): Uint8Array } | undefined
 }
 
 const ZERO = new Uint8Array(32)

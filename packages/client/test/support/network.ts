@@ -2,15 +2,18 @@
 // gives it a `misbehave`.
 
 import {
+  baseOf,
   decodeClaimedQuery,
   decodeFenceRequest,
   decodeInstantQuery,
   decodeManifest,
+  decodeOneServerQuery,
   encodeAnswer,
   encodeAnswerTo,
   encodeEvent,
   encodeFenceReply,
   encodeInstantAnswer,
+  encodeOneServerAnswer,
   FENCE_REQUEST_BYTES,
   type FenceRequest,
   type FenceVerdict,
@@ -18,6 +21,7 @@ import {
   INSTANT_PATH,
   type Info,
   type Manifest,
+  ONE_SERVER_PATH,
   proofsIn,
   type SignatureInfo,
   SUITE_PARITIES,
@@ -180,11 +184,14 @@ export class Network {
       const hash = path.slice('/v1/blobs/'.length)
       const given = this.blobs ? databases : []
       const blob = this.proofs.get(hash) ?? given.flatMap(({ blobs }) => blobs.get(hash) ?? [])[0]
-      return blob ? ok(blob) : problem(404, 'not_found')
+      if (blob === undefined) return problem(404, 'not_found')
+      const [, from] = /^bytes=(\d+)-$/.exec(new Headers(seen.init.headers).get('range') ?? '') ?? []
+      return from === undefined ? ok(blob) : new Response(blob.slice(Number(from)), { status: 206 })
     }
     if (path === '/v1/events' && this.push) return this.#stream(server, seen)
     if (path === '/v1/fence' && this.fence) return ok(encodeFenceReply(this.#judge(server, decodeFenceRequest(body))))
     if (path === INSTANT_PATH) return this.#instant(databases, body)
+    if (path === ONE_SERVER_PATH) return this.#oneServer(databases, body)
     if (path !== '/v1/answer') return problem(404, 'not_found')
     const { query, claim } = claimedQuery(body)
     if (claim !== undefined && !this.fence) return problem(404, 'not_found')
@@ -206,6 +213,14 @@ export class Network {
     if (database instanceof Response) return database
     const answers = database.answerInstantly(of, queries, sharing)
     return ok(encodeInstantAnswer(database.manifest, of, count, answers, sharing.servers))
+  }
+
+  #oneServer(databases: readonly Database[], body: Uint8Array): Response {
+    const { of, count, queries, ...asked } = decodeOneServerQuery(body)
+    const database = askedAt(asked, databases, baseOf)
+    if (database instanceof Response) return database
+    const answers = database.oneServer!.answer(of, queries)
+    return ok(encodeOneServerAnswer(baseOf(database.manifest), of, count, answers))
   }
 
   /** As the table of docs/protocol.md, Rollback fence, has it. */
@@ -240,7 +255,7 @@ export class Network {
       fence: this.fence,
       instant: this.instant,
       single: this.single,
-      oneServer: false,
+      oneServer: databases.at(-1)!.oneServer !== undefined,
       history: 64,
     }
     const database = toHex(databases.at(-1)!.manifest.databaseId)
@@ -252,12 +267,13 @@ export class Network {
 function askedAt(
   { databaseId, generation, epoch }: Pick<Manifest, 'databaseId' | 'generation' | 'epoch'>,
   databases: readonly Database[],
+  answered = (manifest: Manifest) => manifest,
 ): Database | Response {
   const { manifest: newest } = databases.at(-1)!
   if (toHex(databaseId) !== toHex(newest.databaseId)) return problem(404, 'wrong_database')
   const found = databases
     .slice(-2)
-    .find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
+    .find(({ manifest }) => manifest.generation === generation && answered(manifest).epoch === epoch)
   return found ?? epochUnknown(newest)
 }
 

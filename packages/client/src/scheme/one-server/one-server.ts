@@ -2,10 +2,14 @@
 // database, and decrypts the answer with the public hint, which the publisher has signed. The verdict covers every row of the column, so it
 // says nothing about the one that was wanted. The client can therefore name who forged: the server, or who gave it the public hint.
 //
-// One request, one verdict, one epoch: it belongs to one manifest, and at most one answer to it is decrypted, with that manifest's
-// public hint. A transport may repeat its bytes. A lookup that is repeated makes another, of other secrets.
+// One request, one verdict, one epoch: it belongs to one manifest, and at most one answer to it is decrypted, with the public hint of
+// that manifest's base. A transport may repeat its bytes. A lookup that is repeated makes another, of other secrets.
+//
+// Before the first lookup at an epoch, hint and patch are downloaded, hashed and decoded. Hints are kept for as long as the base stays; of
+// a patch that has grown the end is downloaded.
 
 import {
+  baseOf,
   decodeOneServerAnswer,
   encodeOneServerQuery,
   equalBytes,
@@ -15,17 +19,16 @@ import {
   instantLayout,
   type Manifest,
   ONE_SERVER_PATH,
-  toHex,
 } from '@keyhush/protocol'
 import type { OneServerCore, OneServerSizes } from '@keyhush/wasm/client'
 import { loadOneServerCore, oneServerCosts } from '@keyhush/wasm/one-server'
-import { TamperedError, UnsupportedError } from '../../base/errors.js'
+import { UNREADY_MS } from '../../base/constants.js'
+import { SignatureError, TamperedError, UnsupportedError } from '../../base/errors.js'
 import { coreCode, inCore, isDead, release } from '../../platform/core.js'
 import type { Environment } from '../../platform/environment.js'
 import { startPackage } from '../../platform/starting.js'
-import { askOne } from '../../servers/ask.js'
-import { getWholeBlob } from '../../servers/transport.js'
 import type { Ask, Equipment, SchemeContext, StatelessRequests, StatelessScheme, Verdict } from '../scheme.js'
+import { Downloads } from './downloads.js'
 
 const ENTROPY_BYTES = 32
 
@@ -37,6 +40,7 @@ export async function startOneServer({ pause }: Pick<Environment, 'pause'>): Pro
 }
 
 function schemeWith(own: OneServerCore): StatelessScheme {
+  const downloads = new Downloads()
   return {
     name: 'instant',
     kind: 'stateless',
@@ -57,23 +61,12 @@ function schemeWith(own: OneServerCore): StatelessScheme {
 
     isOffered: ({ oneServer }) => oneServer,
 
-    async equip({ core }, { manifest, bytes }, link, signal) {
-      const hash = manifest.oneServer!.hintHash
-      const length = allSizes(own, manifest).reduce((sum, { hintBytes }) => sum + hintBytes, 0)
-      const hint = await askOne([link], {}, signal, (link, signal, told) =>
-        getWholeBlob(link, toHex(hash), length, signal, told),
-      )
-      if (
-        !equalBytes(
-          inCore(core, () => core.blake3(hint)),
-          hash,
-        )
-      ) {
-        const what = 'expected the public hint that the publisher has signed, got another'
-        throw new TamperedError(link.server.name, `${what}; use another server, and tell its operator`)
-      }
-      return { hint, manifestHash: inCore(core, () => core.blake3(bytes)) }
+    async equip(context, at, link, signal) {
+      const hintBytes = allSizes(own, at.manifest).reduce((sum, { hintBytes }) => sum + hintBytes, 0)
+      return await downloads.equip(context, at, hintBytes, link, signal)
     },
+
+    checkNext,
 
     forged(server) {
       const what = 'expected an answer from the database that the publisher has signed, got a forged one'
@@ -86,18 +79,32 @@ function schemeWith(own: OneServerCore): StatelessScheme {
   }
 }
 
+/** Throws SignatureError: within a generation the base does not go back, and while it stays nothing of it changes. */
+function checkNext({ generation, oneServer: before }: Manifest, { generation: next, oneServer }: Manifest): void {
+  if (next !== generation || before === undefined || oneServer === undefined) return
+  const isSame = oneServer.baseEpoch === before.baseEpoch
+  const stays =
+    oneServer.baseRecords === before.baseRecords &&
+    oneServer.patchBytes >= before.patchBytes &&
+    equalBytes(oneServer.hintHash, before.hintHash)
+  if (oneServer.baseEpoch > before.baseEpoch || (isSame && stays)) return
+  const came = isSame ? 'another under the same number' : 'an older one'
+  throw new SignatureError(`expected the base of this map, or a newer one, got ${came}; ask the publisher`)
+}
+
 /** What lookups are of, in the order of their hints. */
 function kindsOf({ keyed }: Manifest): readonly InstantOf[] {
   return keyed ? ['records', 'directory'] : ['records']
 }
 
-/** Throws UnsupportedError for a database without such lookups. */
+/** At the base. Throws UnsupportedError for a database without such lookups. */
 function allSizes(own: OneServerCore, manifest: Manifest): OneServerSizes[] {
   if (!hasOneServer(manifest)) {
     const what = "mode: expected for 'instant' with one server a database with a public hint for it, got one without"
     throw new UnsupportedError('offer', `${what}; ask the publisher to build with --one-server, or use another mode`)
   }
-  return kindsOf(manifest).map(of => sizesOf(own, manifest, of))
+  const base = baseOf(manifest)
+  return kindsOf(base).map(of => sizesOf(own, base, of))
 }
 
 function sizesOf(own: OneServerCore, manifest: Manifest, of: InstantOf): OneServerSizes {
@@ -123,6 +130,7 @@ class OneServerRequests implements StatelessRequests {
   readonly #query: ReturnType<OneServerCore['newOneServerQuery']>
   #records: Uint8Array | undefined
   readonly asks: readonly Ask[]
+  readonly unreadyMs = UNREADY_MS
 
   constructor(
     own: OneServerCore,
