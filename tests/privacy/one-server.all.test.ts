@@ -70,9 +70,15 @@ const answerTo = (way: Way, keys: readonly string[]) => {
   return way === 'get' ? DATA[keys[0]!] : keys.map(key => DATA[key])
 }
 
-async function edit(value: string): Promise<void> {
-  const publish = () => one.publish([{ op: 'edit', key: 'key-9', value }])
+async function edit(value: string, keys: readonly string[] = ['key-9']): Promise<void> {
+  const publish = () => one.publish(keys.map(key => ({ op: 'edit', key, value })))
   await publish().catch(publish) // on a slow machine the first may take longer than a connection lasts
+}
+
+/** Edits so much, again and again, that the base has changed twice: the server answers the newest and the one before. */
+async function editAll(): Promise<void> {
+  const keys = Object.keys(DATA).slice(10)
+  for (const value of ['once', 'twice', 'three times', 'four times']) await edit(value, keys)
 }
 
 interface State {
@@ -98,13 +104,7 @@ const STATES: Record<string, State> = {
   'that has just opened': { cold: true, requests: 2 },
   'that has looked up before': { requests: 2 },
   'at the epoch before the newest': { meanwhile: () => edit('one'), requests: 2 },
-  'at an epoch that is answered no more': {
-    meanwhile: async () => {
-      await edit('two')
-      await edit('three')
-    },
-    requests: 3,
-  },
+  'on a base that is answered no more': { meanwhile: editAll, requests: 3 },
   'after a lie': { prepare: (client, ask) => failing('lie', client, ask), requests: 2 },
   'after a failure': { prepare: (client, ask) => failing('hang up', client, ask), requests: 2 },
   'whose server lies': {
