@@ -7,19 +7,14 @@ import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import {
   contentHash,
-  decodeOneServerAnswer,
   encodeManifest,
-  encodeOneServerQuery,
   HEADER_BYTES,
-  type InstantOf,
-  instantLayout,
   type Manifest,
-  ONE_SERVER_PATH,
   parseErrorReply,
   parseInfo,
   toHex,
 } from '@keyhush/protocol'
-import { type Core, loadCore, type OneServerCore } from '@keyhush/wasm'
+import { type Core, loadCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { PUBLISHER } from '../../tests/support/publishing.js'
@@ -38,30 +33,21 @@ import {
   UpdatableDatabase,
   type UpdatableOptions,
 } from '../dist/index.js'
+import { Base } from '../dist/one-server/base.js'
 import { preparedBytes } from '../dist/one-server/contents.js'
-import { CONTENT, entropy, fixed, hex, RECORD_BYTES, RECORDS, withComputations } from './computing.js'
-import {
-  builtDataset,
-  builtDirectory,
-  createIn,
-  falselyHinted,
-  faultsOf,
-  post as postTo,
-  pseudoRandom,
-} from './helpers.js'
+import { Prepared } from '../dist/one-server/prepared.js'
+import { CONTENT, fixed, hex, RECORD_BYTES, RECORDS, withComputations } from './computing.js'
+import { builtDataset, builtDirectory, createIn, falselyHinted, faultsOf, pseudoRandom } from './helpers.js'
+import { blobAt, codeOf, EXPIRES, found, HINTED, hintAt, lookup, post, ready } from './one-server-helpers.js'
 import { standIn } from './stand-in.js'
-import { batchOn, opened, RememberingStorage, servedFrom } from './updatable-helpers.js'
+import { batchOn, opened, RememberingStorage, servedFrom, signatureOf } from './updatable-helpers.js'
 
-const EXPIRES = 4_000_000_000
-const HINTED = { oneServer: true, expires: EXPIRES }
 const recordOf = (index: number) => hex(CONTENT.subarray(index * RECORD_BYTES, (index + 1) * RECORD_BYTES))
 
 let core: Core
-let client: OneServerCore
 let directory: string
 beforeAll(async () => {
   core = await loadCore()
-  client = core
   const folder = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
   directory = join(folder, 'dataset')
   const data = join(folder, 'a.bin')
@@ -70,43 +56,17 @@ beforeAll(async () => {
   return () => rm(folder, { recursive: true })
 })
 
-/** A request, and what its reply says with this hint. */
-function lookup(manifest: Manifest, indices: readonly number[], of: InstantOf = 'records') {
-  const { records, recordBytes } = instantLayout(manifest, of)
-  const { databaseId, generation } = manifest
-  const hash = core.blake3(encodeManifest(manifest))
-  const context = { databaseId, generation, of }
-  const query = client.newOneServerQuery({ records, recordBytes }, context, hash, Uint32Array.from(indices), entropy())
-  onTestFinished(() => query.free())
-  const { answerBytes } = client.oneServerSizes({ records, recordBytes })
-  const read = (reply: Uint8Array, hint: Uint8Array) => {
-    const found = query.decode(hint, decodeOneServerAnswer(manifest, of, indices.length, answerBytes, reply))
-    return found === undefined ? 'forged' : hex(found)
-  }
-  return { body: Buffer.from(encodeOneServerQuery(manifest, of, indices.length, query.request())), answerBytes, read }
-}
-
-const post = (app: FastifyInstance, payload: Buffer) => postTo(app, ONE_SERVER_PATH, payload)
-const codeOf = ({ body }: { readonly body: string }) => parseErrorReply(body).code
-const ready = async (app: FastifyInstance) => {
-  await vi.waitFor(async () => expect((await app.inject('/readyz')).statusCode).toBe(200), { timeout: 30_000 })
-}
-const hintAt = async (app: FastifyInstance, { oneServer }: Manifest) => {
-  return new Uint8Array((await app.inject(`/v1/blobs/${toHex(oneServer!.hintHash)}`)).rawPayload)
-}
-
-/** The records at these indices, or the code of the refusal. */
-async function found(app: FastifyInstance, manifest: Manifest, indices: readonly number[]): Promise<string> {
-  const { body, read } = lookup(manifest, indices)
-  const reply = await post(app, body)
-  return reply.statusCode === 200 ? read(reply.rawPayload, await hintAt(app, manifest)) : codeOf(reply)
-}
-
 /** Of the directory that all tests share: a hint takes a second to make. */
 const hinted = async () => {
   const dataset = await loadDataset(directory)
   onTestFinished(() => dataset.close())
   return dataset
+}
+/** A dataset whose manifest names another hint than that of its records. */
+const withOtherHint = (dataset: Dataset): Dataset => {
+  const manifest = falselyHinted(dataset.manifest)
+  const base = new Base(core, manifest, dataset.directory)
+  return { ...dataset, manifest, manifestBytes: encodeManifest(manifest), base }
 }
 const hintedStore = async (options: UpdatableOptions = {}) =>
   opened(await createIn(new RememberingStorage(), directory), options)
@@ -159,7 +119,7 @@ test('a keyed database has one hint for records and directory', async () => {
   const { app } = await serving(dataset)
   const { manifest } = dataset
   const hint = await hintAt(app, manifest)
-  const { hintBytes } = client.oneServerSizes(manifest)
+  const { hintBytes } = core.oneServerSizes(manifest)
   const { body, read } = lookup(manifest, [0], 'directory')
   const block = read((await post(app, body)).rawPayload, hint.subarray(hintBytes))
   const blocks = new Uint8Array(core.memory.buffer, dataset.blocks!.recordsPointer(), manifest.directoryBlockBytes)
@@ -194,35 +154,31 @@ thoroughly('queries beyond those that may wait are refused, and the others answe
 
 test('another hint than that of the records is not served', async () => {
   const dataset = await hinted()
-  const manifest = falselyHinted(dataset.manifest)
   const readiness = new Readiness()
-  const { app } = await withComputations(
-    { dataset: { ...dataset, manifest, manifestBytes: encodeManifest(manifest) }, readiness },
-    { instant: false },
-  )
+  const planted = withOtherHint(dataset)
+  const { app } = await withComputations({ dataset: planted, readiness }, { instant: false })
   await ready(app)
   expect((await app.inject('/readyz')).json().problems).toEqual(['lookups with one server cannot be answered'])
   expect(readiness.problems.join()).toMatch(/another public hint than the manifest names/)
   expect(parseInfo((await app.inject('/v1/info')).json()).offers.oneServer).toBe(false)
-  expect(codeOf(await post(app, lookup(manifest, [0]).body))).toBe('not_ready')
+  expect(codeOf(await post(app, lookup(planted.manifest, [0]).body))).toBe('not_ready')
 })
 
 thoroughly('what cannot be prepared keeps no thread, and says so', async () => {
   const dataset = await hinted()
   const before = threads()
-  const manifest = falselyHinted(dataset.manifest)
-  const planted = { ...dataset, manifest, manifestBytes: encodeManifest(manifest) }
+  const planted = withOtherHint(dataset)
   const { app } = await withComputations({ dataset: planted }, { instant: false })
   await ready(app)
   await vi.waitFor(() => expect(threads().filter(thread => !before.includes(thread))).toEqual([]))
-  const refusal = parseErrorReply((await post(app, lookup(manifest, [0]).body)).body)
+  const refusal = parseErrorReply((await post(app, lookup(planted.manifest, [0]).body)).body)
   expect(refusal).toMatchObject({ code: 'not_ready', message: expect.stringContaining('the reason at /readyz') })
 })
 
 thoroughly('a generation that cannot be written keeps no thread', async () => {
   const storage = await createIn(new RememberingStorage(), directory)
   const updatable = await opened(storage)
-  await updatable.newest.oneServer!.made
+  await updatable.newest.oneServer!.prepared!.made
   const before = threads()
   storage.fails = key => key.startsWith('generation/')
   const body = batchOn(updatable, [{ op: 'generation', headroom: 10 }], { expires: EXPIRES })
@@ -232,46 +188,116 @@ thoroughly('a generation that cannot be written keeps no thread', async () => {
   expect(await updatable.publish(body)).toMatchObject({ generation: 2, epoch: 2 })
 })
 
-test('a batch makes the next hint, the same at each copy; the epoch before is answered, and none before that', async () => {
+/** The patch of an epoch: indices, kinds and records of its entries. */
+async function patchAt(app: FastifyInstance, { oneServer }: Manifest): Promise<[number, number, string][]> {
+  const bytes = Buffer.from(await blobAt(app, oneServer!.patchHash))
+  expect(bytes.length).toBe(oneServer!.patchBytes)
+  return Array.from({ length: bytes.length / (5 + RECORD_BYTES) }, (_, i) => {
+    const at = i * (5 + RECORD_BYTES)
+    return [bytes.readUInt32LE(at), bytes[at + 4]!, hex(bytes.subarray(at + 5, at + 5 + RECORD_BYTES))]
+  })
+}
+
+/** Edits all records: more than a patch has room for. */
+async function editAll(updatable: UpdatableDatabase, seed: number): Promise<void> {
+  const edits = Array.from({ length: RECORDS }, (_, index) => {
+    return { op: 'edit', index, value: hex(pseudoRandom(RECORD_BYTES, (seed + index) % 256)) }
+  })
+  await updatable.publish(batchOn(updatable, edits, { encoding: 'hex', expires: EXPIRES }))
+}
+
+test('an edit is in the patch at once, the same at each copy, and nothing is prepared', async () => {
+  const updatable = await hintedStore()
+  const copy = await hintedStore({ oneServer: false })
+  const { app } = await withComputations({ updatable, blobs: false }, { instant: false })
+  await ready(app)
+  const begin = vi.spyOn(Prepared, 'begin')
+  onTestFinished(() => begin.mockRestore())
+  const first = updatable.newest.manifest
+  const nine = await edit(updatable, 9)
+  const second = updatable.newest.manifest
+  const three = await edit(updatable, 3)
+  for (const index of [9, 3]) await edit(copy, index)
+  expect(copy.newest.manifestHash).toBe(updatable.newest.manifestHash)
+  const { manifest } = updatable.newest
+  expect(manifest.oneServer).toMatchObject({ hintHash: first.oneServer!.hintHash, baseEpoch: 1, baseRecords: RECORDS })
+  expect(await patchAt(app, second)).toEqual([[9, 2, nine]])
+  expect(await patchAt(app, manifest)).toEqual([
+    [9, 2, nine],
+    [3, 2, three],
+  ])
+  for (const at of [first, second, manifest]) expect(await found(app, at, [9, 3])).toBe(recordOf(9) + recordOf(3))
+  expect(begin).not.toHaveBeenCalled()
+  await expect(edit(updatable, 4, 0)).rejects.toThrow(/need an expiry/)
+})
+
+test('an epoch whose patch has no room is its own base, at each copy; the base before is answered, and none before that', async () => {
   const updatable = await hintedStore()
   const copy = await hintedStore({ oneServer: false })
   const { app } = await withComputations({ updatable }, { instant: false })
   await ready(app)
   const first = updatable.newest.manifest
-  const nine = await edit(updatable, 9)
-  await edit(copy, 9)
-  expect(copy.newest.manifestHash).toBe(updatable.newest.manifestHash)
+  for (const each of [updatable, copy]) await editAll(each, 0)
   const second = updatable.newest.manifest
-  expect(second.oneServer).not.toEqual(first.oneServer)
-  expect(await found(app, second, [9])).toBe(nine)
+  expect(copy.newest.manifestHash).toBe(updatable.newest.manifestHash)
+  expect(second.oneServer).toMatchObject({ baseEpoch: 2, patchBytes: 0 })
+  await edit(updatable, 9)
   expect(await found(app, first, [9])).toBe(recordOf(9))
-  await edit(updatable, 3)
+  expect(await found(app, updatable.newest.manifest, [9])).toBe(hex(pseudoRandom(RECORD_BYTES, 9)))
+  await editAll(updatable, 1)
   expect(await found(app, first, [9])).toBe('epoch_unknown')
-  expect(await found(app, second, [3])).toBe(recordOf(3))
-  await expect(edit(updatable, 4, 0)).rejects.toThrow(/need an expiry/)
+  expect((await app.inject(`/v1/blobs/${toHex(first.oneServer!.hintHash)}`)).statusCode).toBe(404)
+  expect(await found(app, second, [9])).toBe(hex(pseudoRandom(RECORD_BYTES, 9)))
+  expect(await found(app, updatable.newest.manifest, [9])).toBe(hex(pseudoRandom(RECORD_BYTES, 10)))
 })
 
-thoroughly('a server that starts again prepares the same hint from its store', async () => {
+test('a server that starts again prepares the base from its store, and says so meanwhile', async () => {
   const storage = await createIn(new RememberingStorage(), directory)
-  const before = await opened(storage)
-  const value = await edit(before, 9)
+  const before = await opened(storage, { oneServer: false, history: 1 })
+  const values = [await edit(before, 9), await edit(before, 10), await edit(before, 11)]
   const { manifest } = before.newest
-  await before.close()
-  const after = await opened(storage)
+  const after = await opened(await storage.asOf(storage.transactions), { history: 1 })
   const { app } = await withComputations({ updatable: after }, { instant: false })
-  const early = await post(app, lookup(manifest, [9]).body)
-  expect(['not_ready', 200]).toContain(early.statusCode === 200 ? 200 : codeOf(early))
+  const early = [
+    await post(app, lookup(manifest, [9]).body),
+    await app.inject(`/v1/blobs/${toHex(manifest.oneServer!.hintHash)}`),
+  ]
+  for (const reply of early) {
+    expect([reply.statusCode, codeOf(reply), reply.headers['retry-after']]).toEqual([503, 'not_ready', '5'])
+  }
+  expect((await patchAt(app, manifest)).map(([, , record]) => record)).toEqual(values)
   await ready(app)
-  expect(await found(app, manifest, [9])).toBe(value)
+  expect(await found(app, manifest, [9, 10])).toBe(recordOf(9) + recordOf(10))
+})
+
+test('started again before the newest base is signed, a server prepares the one before too, which clients use', async () => {
+  const storage = await createIn(new RememberingStorage(), directory)
+  const before = await opened(storage, { oneServer: false, history: 1 })
+  await edit(before, 9)
+  await edit(before, 3)
+  await before.addSignature(signatureOf(before))
+  const { manifest } = before.newest
+  await editAll(before, 0)
+  const started = async () => {
+    const updatable = await opened(await storage.asOf(storage.transactions), { history: 1 })
+    await Promise.all(updatable.bases.map(base => base.prepared!.made))
+    return updatable
+  }
+  const after = await started()
+  const { app } = await withComputations({ updatable: after }, { instant: false })
+  expect(await found(app, manifest, [9])).toBe(recordOf(9))
+  expect((await patchAt(app, manifest)).length).toBe(2)
+  expect(await found(app, before.newest.manifest, [9])).toBe(hex(pseudoRandom(RECORD_BYTES, 9)))
+  await before.addSignature(signatureOf(before))
+  expect((await started()).bases.length).toBe(1)
 })
 
 thoroughly('a copy whose manifest names another hint is found out before it is signed', async () => {
   const good = await hintedStore({ oneServer: false })
   await good.checkHint()
   const dataset = await hinted()
-  const manifest = falselyHinted(dataset.manifest)
   const storage = new RememberingStorage()
-  await UpdatableDatabase.create(storage, { ...dataset, manifest, manifestBytes: encodeManifest(manifest) })
+  await UpdatableDatabase.create(storage, withOtherHint(dataset))
   const planted = await opened(storage, { oneServer: false })
   await expect(planted.checkHint()).rejects.toThrow(/a manifest that names another; sign nothing/)
 })
@@ -341,7 +367,7 @@ for (const of of ['a dataset', 'a store'])
 
 test('its thread ends with the database: nothing is answered any more', async () => {
   const updatable = await hintedStore()
-  const prepared = updatable.newest.oneServer!
+  const prepared = updatable.newest.oneServer!.prepared!
   await prepared.made
   expect(prepared.ready).toBe(true)
   await updatable.close()

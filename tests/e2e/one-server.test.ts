@@ -233,7 +233,7 @@ describe('a lookup with one server', () => {
       await UpdatableDatabase.create(storage, dataset)
       dataset.close()
       const updatable = await UpdatableDatabase.open(storage)
-      await updatable.newest.oneServer?.made
+      await updatable.newest.oneServer?.prepared?.made
       const { manifest, manifestBytes } = updatable.newest
       await writeFile(succeeds, manifestBytes)
       const signature = toHex(ed25519.sign(signedBytes(manifestBytes), PUBLISHER.secretKey))

@@ -211,7 +211,7 @@ export class Audit {
     })
     try {
       const { epoch } = dataset.manifest
-      if (!(await isHinted(dataset.manifest, dataset)))
+      if (!(await isHinted(dataset.base, dataset)))
         throw new PublishError(
           `epoch ${epoch}: expected the public hint of these records, got another; ask the publisher`,
           4,

@@ -13,9 +13,18 @@ export class Refusal extends Error {
   /** HTTP status; what the code's is, unless the table has none for the case */
   readonly statusCode: number
   readonly #details: RefusalDetails
+  /** seconds after which a refusal that passes is worth another try: always the same, whatever the server is busy with */
+  readonly retryAfter: number
 
-  constructor(code: ErrorCode, message: string, statusCode: number = ERROR_CODES[code], details: RefusalDetails = {}) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    statusCode: number = ERROR_CODES[code],
+    details: RefusalDetails = {},
+    retryAfter = 1,
+  ) {
     super(message)
+    this.retryAfter = retryAfter
     this.code = code
     this.statusCode = statusCode
     this.#details = details
@@ -43,4 +52,10 @@ export function epochUnknown(newest: { readonly generation: number; readonly epo
     generation,
     epoch,
   })
+}
+
+/** While a base is being prepared, which takes some seconds. */
+export function notPreparedYet(): Refusal {
+  const message = 'lookups with one server are being prepared; try again later'
+  return new Refusal('not_ready', message, undefined, undefined, 5)
 }

@@ -65,7 +65,6 @@ export class Answered {
     this.newest.isCores = 'previous'
     if (this.#previous !== undefined) this.#previous.isCores = 'gone'
     this.#previous = undefined
-    void this.preparing.endAllBut(this.newest)
   }
 
   /** Clients may know of the staged epoch, if there is one. */
@@ -73,7 +72,6 @@ export class Answered {
     if (this.staged === undefined) return
     const { epoch, generation, previous, until } = this.staged
     this.staged = undefined
-    void this.preparing.endAllBut(epoch, this.newest)
     if (generation !== this.generation) this.lingering.begin(this.newest, this.generation, until)
     this.generation = generation
     this.#previous = previous

@@ -1,7 +1,14 @@
 // A database that changes, as its clients know it: the epochs that are answered, their history and their signatures.
 
-import { decodeManifest, type EpochInfo, type EpochStatus, type PostedSignature } from '@keyhush/protocol'
+import {
+  decodeManifest,
+  type EpochInfo,
+  type EpochStatus,
+  type Manifest,
+  type PostedSignature,
+} from '@keyhush/protocol'
 import { Refusal } from '../base/refusal.js'
+import type { Base } from '../one-server/base.js'
 import type { Storage } from '../storage/storage.js'
 import { SIGNED } from './announcements.js'
 import type { EpochStore, KeptSignature } from './epoch-store.js'
@@ -68,6 +75,10 @@ export abstract class ChangingEpochs<E extends AnyEpoch> implements Epochs<E> {
     return this.#answered.find(generation, epoch)
   }
 
+  get bases(): readonly Base[] {
+    return []
+  }
+
   answerable(): readonly E[] {
     return this.#answered.all
   }
@@ -124,7 +135,15 @@ export abstract class ChangingEpochs<E extends AnyEpoch> implements Epochs<E> {
   protected shown({ manifest, manifestBytes }: E, old?: number): void {
     this.past.note(manifest)
     this.past.keep(manifest.epoch, manifestBytes)
-    this.past.forgetBefore(manifest.epoch - this.history, old)
+    this.past.forgetBefore(oldestKept(manifest, manifest, this.history), old)
     this.signed.show(this.#isReplica)
   }
+}
+
+/**
+ * Epochs before this one are not kept: `history` epochs are, and all since the base of the epoch `before` the newest, whose lists lead back
+ * to it.
+ */
+export function oldestKept({ epoch }: Manifest, before: Manifest, history: number): number {
+  return Math.min(epoch - history, before.oneServer?.baseEpoch ?? epoch)
 }

@@ -37,6 +37,8 @@ const SIGNATURE = 'signature/'
 const DIRECTORY = 'directory/'
 /** of a sharded database: the batch that makes the next epoch, or made the newest */
 const INTENT = 'intent'
+/** the hash of a public hint that was made anew of the records of its base */
+const CHECKED = 'checked'
 /** with Pointproofs: row lists, which update lists lead forward as they do the directory; openings by row; the transcript */
 const ROWS = 'rows/'
 const OPENINGS = 'openings/'
@@ -48,6 +50,8 @@ interface FirstEpoch extends KnownManifest {
   readonly directory: Uint8Array
   /** the update list that led there, for clients that are one epoch behind */
   readonly list: Uint8Array | undefined
+  /** the epochs between its base and it, with the lists that led to them */
+  readonly between?: readonly (KnownManifest & { readonly list: Uint8Array })[]
   /** undefined: its records are elsewhere */
   readonly chunk: ((number: number) => Uint8Array) | undefined
   readonly proofs: Pick<RowProofs, 'transcript' | 'rowLists' | 'rows'> | undefined
@@ -107,7 +111,7 @@ export class EpochStore {
   }
 
   /** A store's first epoch, whole or not at all: its head comes last. */
-  async create({ manifest, bytes, directory, list, chunk, proofs }: FirstEpoch): Promise<void> {
+  async create({ manifest, bytes, directory, list, between = [], chunk, proofs }: FirstEpoch): Promise<void> {
     if ((await this.head()) !== undefined) throw new Error('expected an empty store, got a database; name another')
     const { epoch, generation } = manifest
     if (chunk !== undefined) await this.stage(manifest, chunk)
@@ -125,9 +129,11 @@ export class EpochStore {
         putDated(transaction, ROWS + hex(generation), epoch, proofs.rowLists)
       }
       putDated(transaction, DIRECTORY + hex(generation), epoch, directory)
-      putSealed(transaction, MANIFEST + hex(epoch), bytes)
-      putJson(transaction, BATCH + hex(epoch), { batch: '', changes: 0 })
-      if (list !== undefined) putPieces(transaction, epoch, list)
+      for (const { manifest: of, ...known } of [...between, { manifest, bytes, list }]) {
+        putSealed(transaction, MANIFEST + hex(of.epoch), known.bytes)
+        putJson(transaction, BATCH + hex(of.epoch), { batch: '', changes: 0 })
+        if (known.list !== undefined) putPieces(transaction, of.epoch, known.list)
+      }
       putHead(transaction, { epoch, generation, base: epoch, ...(list !== undefined && { first: epoch }) })
     })
   }
@@ -320,6 +326,16 @@ export class EpochStore {
   /** The batch that was kept last, and its epoch. */
   intent(): Promise<Dated | undefined> {
     return this.#dated(INTENT)
+  }
+
+  /** The public hint, by its hash in hex, that was last made anew of its base, and is right. */
+  async checkedHint(): Promise<string | undefined> {
+    const bytes = await this.#storage.get(CHECKED)
+    return bytes === undefined ? undefined : (parse(CHECKED, bytes) as { hint: string }).hint
+  }
+
+  async noteCheckedHint(hint: string): Promise<void> {
+    await this.#storage.transact([], transaction => putJson(transaction, CHECKED, { hint }))
   }
 
   /** All epochs with a manifest, ascending. */

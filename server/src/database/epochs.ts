@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import type { EpochInfo, Manifest } from '@keyhush/protocol'
 import type { Core, DatabaseHandle } from '@keyhush/wasm'
 import type { Unproved } from '../dataset/proof-kinds.js'
-import type { Prepared } from '../one-server/prepared.js'
+import type { Base } from '../one-server/base.js'
 import type { Readers } from './readers.js'
 
 /** A database in the core's memory, for other threads to read. */
@@ -40,8 +40,8 @@ export interface Epoch extends AnyEpoch {
   shared(): SharedDatabase
   /** where the padded blocks of its directory are; undefined if nobody can ask for one */
   blocks(): SharedDatabase | undefined
-  /** what answers lookups with one server; undefined: the database has none, or this process does not answer them */
-  readonly oneServer?: Prepared | undefined
+  /** what lookups with one server are answered from; undefined: there are none, or that is not in memory any more */
+  readonly oneServer?: Base | undefined
 }
 
 /** What clients fetch under a hash. */
@@ -59,6 +59,8 @@ export interface Epochs<E extends AnyEpoch = Epoch> {
   find(generation: number, epoch: number): E | undefined
   /** the epochs that `find` finds, newest last; clients may not know the last one yet */
   answerable(): readonly E[]
+  /** what lookups with one server are answered from here, oldest first */
+  readonly bases: readonly Base[]
   /** those that clients may know of */
   list(): EpochInfo[]
   /** a manifest's bytes, as far back as history goes */
@@ -70,7 +72,7 @@ export interface Epochs<E extends AnyEpoch = Epoch> {
    * `goOn`: called before each is read, and may throw.
    */
   since(epoch: number, reserve?: (bytes: number) => void, goOn?: () => void): Promise<Uint8Array | undefined>
-  /** By its hash in hex. `withholds`: only what has neither records nor changes of them, the public hint and proofs of signatures. */
+  /** By its hash in hex. `withholds`: only public hints and patches for lookups with one server, and proofs of signatures. */
   findBlob(hash: string, withholds?: boolean): Promise<Blob | undefined>
 }
 

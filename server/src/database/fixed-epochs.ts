@@ -2,9 +2,10 @@
 
 import type { EpochInfo } from '@keyhush/protocol'
 import type { Dataset } from '../dataset/load.js'
+import type { Base } from '../one-server/base.js'
 import { type Blob, type Epochs, infoOf } from './epochs.js'
 import { type EpochInMemory, Generation } from './generation.js'
-import { hintBlob } from './one-server.js'
+import { baseBlob } from './one-server.js'
 import { Preparing } from './preparing.js'
 import { newQueue } from './queue.js'
 import { SharedFile } from './shared-file.js'
@@ -14,12 +15,13 @@ export class FixedEpochs implements Epochs {
   readonly #generation: Generation
   readonly #blobs: ReadonlyMap<string, Blob>
   readonly #queue = newQueue()
-  readonly #preparing = new Preparing(true, this.#queue, () => !this.#isClosed)
+  readonly #preparing = new Preparing(true, this.#queue, () => (this.#isClosed ? undefined : this.#generation))
   #isClosed = false
 
   constructor(dataset: Dataset) {
     const { core, database, blocks, directory: directoryBytes, openings, manifest, manifestBytes: bytes } = dataset
     const generation = new Generation(core, { database, blocks }, openings)
+    generation.base = dataset.base
     this.#generation = generation
     this.newest = generation.epochOf({ manifest, bytes }, directoryBytes)
     const blobs = [...dataset.blobs].map(([hash, { path, bytes }]): [string, Blob] => {
@@ -31,13 +33,13 @@ export class FixedEpochs implements Epochs {
 
   /** Has it prepared for lookups with one server, if it has a public hint for them. Resolves once its records are copied. */
   prepare(): Promise<void> {
-    return this.#queue(() => this.#preparing.prepare(this.newest, this.#generation))
+    return this.#queue(() => this.#preparing.prepare(this.newest.oneServer, this.#generation))
   }
 
   /** Ends what prepares. The dataset stays the caller's. */
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.#queue(() => this.#preparing.endAllBut())
+    await this.#queue(() => this.#preparing.end(...this.bases))
   }
 
   get databaseId(): Uint8Array {
@@ -51,6 +53,10 @@ export class FixedEpochs implements Epochs {
 
   answerable(): readonly EpochInMemory[] {
     return [this.newest]
+  }
+
+  get bases(): readonly Base[] {
+    return this.#preparing.bases
   }
 
   list(): EpochInfo[] {
@@ -73,6 +79,6 @@ export class FixedEpochs implements Epochs {
   }
 
   async findBlob(hash: string, withholds = false): Promise<Blob | undefined> {
-    return hintBlob([this.newest], hash) ?? (withholds ? undefined : this.#blobs.get(hash))
+    return baseBlob(this.bases, hash) ?? (withholds ? undefined : this.#blobs.get(hash))
   }
 }

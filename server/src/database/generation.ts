@@ -4,7 +4,7 @@ import { toHex } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 import type { KnownManifest } from '../base/known-manifest.js'
 import type { RowProofs } from '../dataset/proof-kinds.js'
-import type { Prepared } from '../one-server/prepared.js'
+import type { Base } from '../one-server/base.js'
 import { type Blob, type Epoch, memoryBlob } from './epochs.js'
 import { partitionBlob } from './partitions.js'
 import { Readers } from './readers.js'
@@ -25,7 +25,6 @@ export interface EpochInMemory extends Epoch {
   readonly directoryBytes: Uint8Array
   /** its directory, slot marks, or one of its partitions, by its hash in hex */
   blob(hash: string): Blob | undefined
-  oneServer?: Prepared | undefined
 }
 
 export class Generation {
@@ -38,6 +37,8 @@ export class Generation {
   directory: ServerDirectoryHandle | undefined
   /** of the core's newest epoch, and never changed; undefined: the database is not marked */
   slotMarks: Uint8Array | undefined
+  /** of the core's newest epoch; undefined: there are no lookups with one server */
+  base: Base | undefined
   isFreed = false
   /** made here, and not gone from the core */
   epochs: readonly EpochInMemory[] = []
@@ -62,6 +63,7 @@ export class Generation {
     const { core, database, blocks, readers } = this
     const manifestHash = core.blake3(bytes)
     const isPrevious = () => epoch.isCores === 'previous'
+    const { base } = this
     const limits = new Map<number, Uint32Array>()
     const epoch: EpochInMemory = {
       core,
@@ -70,6 +72,7 @@ export class Generation {
       manifestHash: toHex(manifestHash),
       isCores,
       directoryBytes,
+      oneServer: base?.manifest.epoch === manifest.oneServer?.baseEpoch ? base : undefined,
       suites: database.suites,
       queryLimits(suite) {
         const known = limits.get(suite) ?? database.queryLimits(suite, isPrevious())

@@ -16,15 +16,17 @@ import {
   partitionBytes,
 } from '@keyhush/protocol'
 import { splitUpdateList } from '@keyhush/protocol/chain'
-import type { Core, CoreError, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '@keyhush/wasm'
+import type { Core, CoreError, DatabaseHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 import { DatasetError, readingFrom } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
 import { misplacedRecord, storedFingerprints } from '../dataset/places.js'
 import { type Dated, proofsPackage, type RowProofs, type StoredProofs } from '../dataset/proof-kinds.js'
+import { baseBefore } from '../dataset/since-base.js'
 import { namesMarks, nextSlotMarks, slotMarksOf } from '../dataset/slot-marks.js'
-import { emptyDatabase, layoutOf, recordBytesView } from '../dataset/view.js'
+import { along, emptyDatabase, layoutOf, recordBytesView } from '../dataset/view.js'
+import type { Base } from '../one-server/base.js'
 import type { Storage } from '../storage/storage.js'
 import { CHUNK_BYTES, changesOf, inChunks } from './chunks.js'
 import { EpochStore } from './epoch-store.js'
@@ -50,11 +52,12 @@ export interface Loaded {
 /** Update lists by the epochs they lead to, ascending; with Pointproofs, what stands behind each. */
 type Lists = StoredProofs['lists']
 
-/** `onProgress` is called for each partition hashed. */
+/** `isOld`: of a generation that has ended, whose lists may be gone; `onProgress` is called for each partition hashed. */
 export async function load(
   core: Core,
   store: EpochStore,
   head: Head,
+  isOld: boolean,
   onProgress?: (progress: Progress) => void,
 ): Promise<Loaded> {
   return readingFrom(store.location, async () => {
@@ -80,12 +83,17 @@ export async function load(
       )
       const proofs = await loader.proofs(database, previous?.manifest, newest.manifest, lists)
       const generation = new Generation(core, { database, ...directory, slotMarks }, proofs)
+      const base = isOld ? undefined : await loader.base(generation, newest.manifest, directoryBytes)
+      const isLast = before?.manifest.oneServer?.baseEpoch !== base?.manifest.epoch
+      generation.base =
+        before && base && isLast
+          ? await loader.base(generation, before.manifest, previousDirectoryBytes, before.list)
+          : base
+      const epochBefore = previous && generation.epochOf(previous, previousDirectoryBytes, 'previous', previousMarks)
+      generation.base = base
       const epoch = generation.epochOf(newest, directoryBytes)
       const listBytes = [...lists.values()].reduce((sum, { list }) => sum + list.length, 0)
-      return {
-        ...{ generation, epoch, lagging, listBytes, proofs, base: head.base },
-        previous: previous && generation.epochOf(previous, previousDirectoryBytes, 'previous', previousMarks),
-      }
+      return { ...{ generation, epoch, lagging, listBytes, proofs, base: head.base }, previous: epochBefore }
     } catch (error) {
       database.free()
       throw error
@@ -105,7 +113,7 @@ export function loadNewest(
     const head = await readingFrom(store.location, () => store.head())
     if (head === undefined)
       throw new DatasetError(store.location, 'the store is empty; first start the process without --replica')
-    return { loaded: await load(core, store, head, onProgress), head }
+    return { loaded: await load(core, store, head, false, onProgress), head }
   }
   return isReplica && storage.engine !== undefined ? storage.engine.snapshot(read) : read(storage)
 }
@@ -117,7 +125,7 @@ export async function loadOld(
   { generation, epoch }: OldEpoch,
 ): Promise<Loaded | undefined> {
   try {
-    return await load(core, store, { generation, epoch, base: epoch, first: epoch })
+    return await load(core, store, { generation, epoch, base: epoch, first: epoch }, true)
   } catch (error) {
     if (error instanceof NoMemoryError) return undefined
     throw error
@@ -255,7 +263,7 @@ class Loader {
     let directory = this.#core.decodeDirectory(stored.bytes, newest.records)
     for (let epoch = stored.epoch + 1; epoch <= newest.epoch; epoch++) {
       const { list } = lists.get(epoch)!
-      const updated = this.#along(list, (from, to) => directory.updated(list, from, to))
+      const updated = along(this.#core, list, (from, to) => directory.updated(list, from, to))
       directory.free()
       directory = updated
     }
@@ -272,7 +280,7 @@ class Loader {
       blocks = blocksOf(newest, directory)
     } else {
       const { list, manifest } = before
-      const old = this.#along(list, (from, to) => directory.undone(list, from, to))
+      const old = along(this.#core, list, (from, to) => directory.undone(list, from, to))
       blocks = blocksOf(manifest, old)
       previousDirectoryBytes = old.encode()
       this.#checkBlocks(manifest, old, previousDirectoryBytes, blocks)
@@ -281,6 +289,26 @@ class Loader {
     }
     this.#checkBlocks(newest, directory, directoryBytes, blocks)
     return { directory, directoryBytes, previousDirectoryBytes, blocks }
+  }
+
+  /**
+   * What lookups with one server at an epoch are answered from, led back to by the lists since; undefined: there are none. `after`: the list
+   * since, if the epoch is the one before the newest.
+   */
+  async base(
+    memory: Generation,
+    { oneServer, epoch: last, ...manifest }: Manifest,
+    directoryBytes: Uint8Array,
+    after?: Uint8Array,
+  ): Promise<Base | undefined> {
+    if (oneServer === undefined) return undefined
+    const lists: Uint8Array[] = []
+    for (let epoch = oneServer.baseEpoch + 1; epoch <= last; epoch++) {
+      const list = (await this.#store.lists.read(epoch)) ?? this.#wrong(`expected update list ${epoch}, got none`)
+      lists.push(manifest.pointproofs === undefined ? list : splitUpdateList(list).list)
+    }
+    const base = baseBefore(memory, { ...manifest, oneServer, epoch: last }, directoryBytes, lists, after)
+    return base ?? this.#wrong('expected the patch of these lists, got another')
   }
 
   /** The slot marks of the epoch in memory; undefined: the database is not marked. `before`: those of the epoch that `list` leads from. */
@@ -326,17 +354,6 @@ class Loader {
     const { resume } = await proofsPackage(builtFor(newest))
     const { location } = this.#store
     return await resume(this.#core, { location, database, newest, previous, lists, transcript, rowLists, openings })
-  }
-
-  /** Runs `step` with the layouts that a list leads from and to. */
-  #along<T>(list: Uint8Array, step: (before: LayoutHandle, after: LayoutHandle) => T): T {
-    const changes = this.#core.decodeUpdateList(list)
-    const { before, after } = changes
-    try {
-      return step(before, after)
-    } finally {
-      for (const handle of [changes, before, after]) handle.free()
-    }
   }
 
   /** A stored value that lists lead on to the newest epoch, as `what` says. */

@@ -1,38 +1,59 @@
-// Makes the public hints of new epochs, for lookups with one server (one-server/prepared.ts). A server makes one of the records in its own
+// The bases and patches of new epochs, for lookups with one server (one-server/base.ts). A server makes them of the records in its own
 // memory, and so does the publisher's copy. If their manifests differ, the publisher signs nothing.
 
-import { encodeManifest, equalBytes, hasOneServer, type Manifest, ownBase, toHex } from '@keyhush/protocol'
+import { encodeManifest, equalBytes, hasOneServer, type Manifest, toHex } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
 import { DatasetError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
-import { Refusal } from '../base/refusal.js'
+import { notPreparedYet } from '../base/refusal.js'
+import { recordBytesView } from '../dataset/view.js'
+import { Base } from '../one-server/base.js'
 import { type DatabaseInMemory, preparedBytes } from '../one-server/contents.js'
-import { hintOf, Prepared } from '../one-server/prepared.js'
-import type { Blob, Epoch } from './epochs.js'
-import { memoryBlob } from './epochs.js'
+import { type Blob, memoryBlob } from './epochs.js'
 import type { Generation } from './generation.js'
 import { refuse } from './operations.js'
+import type { Preparing } from './preparing.js'
+import { MisfitError } from './taking.js'
 
-/** The manifest of an epoch that has been made, with its public hint if the epoch before has one; and what answers, if it `keeps` that. */
-export async function withHint(
-  generation: Generation,
-  before: Manifest,
-  known: KnownManifest,
-  keeps: boolean,
-): Promise<{ readonly known: KnownManifest; readonly oneServer: Prepared | undefined }> {
-  if (!hasOneServer(before)) return { known, oneServer: undefined }
-  const prepared = await Prepared.begin(known.manifest, generation)
-  try {
-    const manifest = {
-      ...known.manifest,
-      oneServer: ownBase(known.manifest, generation.core.blake3(await prepared.made)),
-    }
-    if (!keeps) await prepared.close()
-    return { known: { manifest, bytes: encodeManifest(manifest) }, oneServer: keeps ? prepared : undefined }
-  } catch (error) {
-    await prepared.close()
-    throw error
-  }
+/** An epoch that has been made in memory. */
+export interface MadeOf {
+  readonly manifest: Manifest
+  readonly directoryBytes: Uint8Array
+  /** which led there, of records alone; undefined: it is the first of its generation */
+  readonly list: Uint8Array | undefined
+}
+
+/** Gives a generation the base of its newest epoch: that of the epoch before, if its patch has room for the list; else the epoch itself. */
+export function advanceBase(generation: Generation, { manifest, directoryBytes, list }: MadeOf): Base {
+  const { core, database, base } = generation
+  const { recordBytes } = manifest
+  const recordAt = (index: number) => recordBytesView(core, database, index * recordBytes, recordBytes)
+  if (base !== undefined && list !== undefined && base.grow(list, recordAt)) return base
+  generation.base = new Base(core, { ...manifest, oneServer: undefined }, directoryBytes)
+  return generation.base
+}
+
+/** Gives a generation the base of an epoch that others have made, whose hint they have made. Throws MisfitError as `expectBase`. */
+export function followBase(generation: Generation, made: MadeOf): void {
+  const { oneServer } = made.manifest
+  if (oneServer === undefined) return
+  const base = advanceBase(generation, made)
+  base.hintHash ??= oneServer.hintHash
+  expectBase(base, made.manifest)
+}
+
+/** Throws MisfitError unless a manifest says this of its base and patch. */
+export function expectBase(base: Base, manifest: Manifest): void {
+  if (base.isOf(manifest)) return
+  throw new MisfitError('expected the base, public hint and patch of these records, got a manifest that names others')
+}
+
+/** The manifest of an epoch that has been made, with its base and patch. A base that is new is prepared. */
+export async function withBase(generation: Generation, made: MadeOf, preparing: Preparing): Promise<KnownManifest> {
+  const base = advanceBase(generation, made)
+  if (base.hintHash === undefined) await preparing.make(base, generation)
+  const manifest = { ...made.manifest, oneServer: base.fields }
+  return { manifest, bytes: encodeManifest(manifest) }
 }
 
 /** Throws a `batch_refused` Refusal for a batch after which a hinted database could have no public hint. `added`: most records that it adds. */
@@ -47,14 +68,14 @@ export function checkHintable(generation: Generation, manifest: Manifest, expire
   }
 }
 
-/** Makes the public hint of an epoch anew, as its builder has to. Whether it is the one that the manifest names, if that names one. */
-export async function isHinted({ oneServer, ...manifest }: Manifest, from: DatabaseInMemory): Promise<boolean> {
-  return oneServer === undefined || equalBytes(from.core.blake3(await hintOf(manifest, from)), oneServer.hintHash)
+/** Makes the public hint of a base anew, as its builder has to. Whether it is the one that the manifest names, if that names one. */
+export async function isHinted(base: Base | undefined, from: DatabaseInMemory): Promise<boolean> {
+  return base === undefined || equalBytes(from.core.blake3(await base.hint(from)), base.fields.hintHash)
 }
 
-/** Throws DatasetError if the manifest names another public hint than that of its records. */
-export async function checkHint(location: string, manifest: Manifest, from: Generation) {
-  const isRight = await isHinted(manifest, from).catch((error: Error) => {
+/** Throws DatasetError if the manifest names another public hint than that of its base. */
+export async function checkHint(location: string, from: Generation) {
+  const isRight = await isHinted(from.base, from).catch((error: Error) => {
     throw new DatasetError(location, error.message)
   })
   if (isRight) return
@@ -64,10 +85,14 @@ export async function checkHint(location: string, manifest: Manifest, from: Gene
   )
 }
 
-/** The public hint with this hash in hex, of one of these epochs. Throws a `not_ready` Refusal while it is being prepared. */
-export function hintBlob(epochs: readonly Epoch[], hash: string): Blob | undefined {
-  const of = ({ manifest: { oneServer } }: Epoch) => oneServer !== undefined && toHex(oneServer.hintHash) === hash
-  const prepared = epochs.find(of)?.oneServer
-  if (prepared?.preparing) throw new Refusal('not_ready', 'lookups with one server are being prepared; try again later')
-  return prepared?.hint && memoryBlob(prepared.hint)
+/** The public hint or patch with this hash in hex, of one of these bases. Throws a `not_ready` Refusal while the hint is being prepared. */
+export function baseBlob(bases: readonly Base[], hash: string): Blob | undefined {
+  for (const base of bases) {
+    const patch = base.patch(hash)
+    if (patch !== undefined) return memoryBlob(patch)
+    if (base.hintHash === undefined || toHex(base.hintHash) !== hash) continue
+    if (base.prepared?.preparing) throw notPreparedYet()
+    return base.prepared?.hint && memoryBlob(base.prepared.hint)
+  }
+  return undefined
 }

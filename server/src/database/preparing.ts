@@ -1,57 +1,71 @@
-// The epochs that are prepared for lookups with one server: the newest, and the one that clients knew before it.
+// The bases that are prepared for lookups with one server: that of the newest epoch, and the one before it. The latter stays until a third
+// is to be prepared: memory has two at most.
 
-import { hasOneServer } from '@keyhush/protocol'
-import { Prepared } from '../one-server/prepared.js'
-import type { EpochInMemory, Generation } from './generation.js'
+import type { Base } from '../one-server/base.js'
+import type { Generation } from './generation.js'
 import type { Queue } from './queue.js'
 
 export class Preparing {
   /** whether these lookups are answered here */
   readonly answers: boolean
+  /** oldest first */
+  bases: readonly Base[] = []
   readonly #queue: Queue
-  readonly #isWanted: (epoch: EpochInMemory) => boolean
-  #epochs: EpochInMemory[] = []
+  readonly #newest: () => Generation | undefined
 
-  /** `isWanted`: whether an epoch that has lost its thread gets another. */
-  constructor(answers: boolean, queue: Queue, isWanted: (epoch: EpochInMemory) => boolean) {
+  /** `newest`: the generation that clients know of; undefined: nothing is answered any more. */
+  constructor(answers: boolean, queue: Queue, newest: () => Generation | undefined) {
     this.answers = answers
     this.#queue = queue
-    this.#isWanted = isWanted
+    this.#newest = newest
   }
 
-  /** Has an epoch prepared that was not made here. Resolves once its records are copied. */
-  async prepare(epoch: EpochInMemory, from: Generation): Promise<void> {
-    const { manifest } = epoch
-    if (!this.answers || !hasOneServer(manifest)) return
-    epoch.oneServer = await Prepared.begin(manifest, from, manifest.oneServer?.hintHash)
-    this.note(epoch, from)
+  /** Has a base prepared that the manifest has named. Resolves once its records are copied. */
+  async prepare(base: Base | undefined, from: Generation): Promise<void> {
+    if (base !== undefined && this.answers) await this.#begin(base, from)
   }
 
-  /** An epoch is prepared, if it has a public hint. */
-  note(epoch: EpochInMemory, from: Generation): void {
-    if (epoch.oneServer === undefined) return
-    this.#epochs.push(epoch)
-    epoch.oneServer.onLost = () => {
-      this.#queue(() => this.#prepareAnew(epoch, from)).catch(() => {}) // /readyz names it
+  /** Makes the public hint of a new base, of which the newest epoch in memory is. */
+  async make(base: Base, from: Generation): Promise<void> {
+    try {
+      await this.#begin(base, from)
+      base.hintHash = from.core.blake3(await base.prepared!.made)
+    } catch (error) {
+      await this.end(base)
+      throw error
+    }
+    if (!this.answers) await this.end(base)
+  }
+
+  /** Gives back the memory of a base. Resolves once its thread has ended. */
+  async end(...ended: readonly Base[]): Promise<void> {
+    this.bases = this.bases.filter(base => !ended.includes(base))
+    await Promise.all(
+      ended.map(base => {
+        const { prepared } = base
+        base.prepared = undefined
+        return prepared?.close()
+      }),
+    )
+  }
+
+  /** Gives back the memory of all bases but the newest. */
+  async makeRoom(): Promise<void> {
+    await this.end(...this.bases.slice(0, -1))
+  }
+
+  async #begin(base: Base, from: Generation): Promise<void> {
+    if (!this.bases.includes(base)) void this.makeRoom()
+    const prepared = await base.prepare(from, base.hintHash)
+    base.prepared = prepared
+    this.bases = [...this.bases.filter(other => other !== base), base]
+    prepared.onLost = () => {
+      this.#queue(() => this.#prepareAnew(base, from)).catch(() => {}) // /readyz names it
     }
   }
 
-  async #prepareAnew(epoch: EpochInMemory, from: Generation): Promise<void> {
-    if (epoch.isCores !== 'newest' || !this.#isWanted(epoch)) return
-    this.#epochs = this.#epochs.filter(other => other !== epoch)
-    await this.prepare(epoch, from)
-  }
-
-  /** Gives back the memory of all epochs but these. Resolves once their threads have ended. */
-  async endAllBut(...kept: readonly EpochInMemory[]): Promise<void> {
-    const ended = this.#epochs.filter(epoch => !kept.includes(epoch))
-    this.#epochs = this.#epochs.filter(epoch => kept.includes(epoch))
-    await Promise.all(
-      ended.map(epoch => {
-        const { oneServer } = epoch
-        epoch.oneServer = undefined
-        return oneServer?.close()
-      }),
-    )
+  /** Not if there is a newer base, or will be, that has a thread of its own: memory does not lead back to this one any more. */
+  async #prepareAnew(base: Base, from: Generation): Promise<void> {
+    if (this.#newest() === from && from.base === base) await this.#begin(base, from)
   }
 }

@@ -10,6 +10,7 @@ import type { EpochStore } from './epoch-store.js'
 import { infoOf } from './epochs.js'
 import type { History } from './history.js'
 import { loadNewest } from './loading.js'
+import { followBase } from './one-server.js'
 import type { Queue } from './queue.js'
 import type { Signatures } from './signatures.js'
 import { MisfitError, takeList } from './taking.js'
@@ -79,8 +80,9 @@ export class Processes {
     while (head !== undefined && head.epoch > answered.latest.manifest.epoch) {
       answered.show() // it has been announced: there is a later one
       const stored = await readingFrom(store.location, () => this.#takeNext())
-      await answered.preparing.prepare(stored.epoch, stored.generation)
-      await stored.epoch.oneServer?.made.catch(() => {}) // /readyz names it
+      const { base } = stored.generation
+      if (base?.prepared === undefined) await answered.preparing.prepare(base, stored.generation)
+      await base?.prepared?.made.catch(() => {}) // /readyz names it
       const batch = await store.batch(stored.epoch.manifest.epoch)
       if (batch !== undefined) past.noteStatus({ ...infoOf(stored.epoch), ...batch })
       answered.staged = stored
@@ -98,16 +100,14 @@ export class Processes {
     if (next === undefined || list === undefined || next.manifest.generation !== manifest.generation) {
       return this.#takeGeneration()
     }
-    const { directory } = await takeList(generation, next, list, () => answered.begun()).catch((error: unknown) => {
-      throw error instanceof MisfitError
-        ? new DatasetError(store.location, `${error.message}; begin a new store`)
-        : error
-    })
-    return {
-      epoch: generation.epochOf(next, directory?.bytes ?? new Uint8Array()),
-      previous: newest,
-      generation,
-      until: 0,
+    try {
+      const { directory } = await takeList(generation, next, list, () => answered.begun())
+      const directoryBytes = directory?.bytes ?? new Uint8Array()
+      followBase(generation, { manifest: next.manifest, directoryBytes, list })
+      return { epoch: generation.epochOf(next, directoryBytes), previous: newest, generation, until: 0 }
+    } catch (error) {
+      if (!(error instanceof MisfitError)) throw error
+      throw new DatasetError(store.location, `${error.message}; begin a new store`)
     }
   }
 

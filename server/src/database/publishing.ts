@@ -3,16 +3,16 @@
 // The core applies a batch in place. Until it is on disk the newest epoch here is the core's previous one. If the write fails,
 // that lasts until the same batch is published again.
 
-import { type Batch, type EpochStatus, type Manifest, toHex } from '@keyhush/protocol'
+import { type Batch, type EpochStatus, hasOneServer, type Manifest, toHex } from '@keyhush/protocol'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { Refusal } from '../base/refusal.js'
 import { directoryFields } from '../dataset/blocks.js'
 import { hashed } from '../dataset/hashing.js'
 import type { Folding, RowProofs } from '../dataset/proof-kinds.js'
 import { marksField } from '../dataset/slot-marks.js'
-import type { Prepared } from '../one-server/prepared.js'
 import { StorageError } from '../storage/storage.js'
 import { checkExpiry, isNext, madeBefore, readBatch, type SignedFor } from './batches.js'
+import { oldestKept } from './changing-epochs.js'
 import { chunksOf } from './chunks.js'
 import type { BatchRecord } from './epoch-store.js'
 import { infoOf } from './epochs.js'
@@ -21,7 +21,7 @@ import type { Loaded } from './loading.js'
 import { type NextEpoch, nextOfBatch } from './next-epoch.js'
 import { makeGeneration } from './next-generation.js'
 import { nextManifest } from './next-manifest.js'
-import { checkHintable, isHinted, withHint } from './one-server.js'
+import { checkHintable, expectBase, type MadeOf, withBase } from './one-server.js'
 import { type BeginGeneration, type Operations, readOperations, refuse } from './operations.js'
 import type { Processes, Together } from './processes.js'
 import { ANOTHER_PROCESS } from './stored-values.js'
@@ -53,10 +53,7 @@ interface GenerationInMemory {
   readonly generation: Generation
   readonly known: KnownManifest
   readonly directoryBytes: Uint8Array
-  readonly oneServer: Prepared | undefined
 }
-
-const OTHER_HINT = 'expected the public hint of these records, got a manifest that names another'
 
 /** The epoch that a batch would make. */
 export interface CheckedBatch {
@@ -172,8 +169,9 @@ export class Publishing {
     const added = await checkEntries(generation, newest.manifest, list)
     const { changed, directory } = await takeList(generation, next, list, () => answered.begun())
     checkAdded(added, next.manifest.records, generation)
-    if (!(await isHinted(next.manifest, generation))) throw new MisfitError(OTHER_HINT)
-    const epoch = generation.epochOf(next, directory?.bytes ?? new Uint8Array())
+    const directoryBytes = directory?.bytes ?? new Uint8Array()
+    await this.#checkBase(generation, { manifest: next.manifest, directoryBytes, list })
+    const epoch = generation.epochOf(next, directoryBytes)
     await this.#write({ epoch, list, changed, batch: { batch: '', changes: changed.length } }, () => {})
     return changed.length
   }
@@ -182,15 +180,22 @@ export class Publishing {
     const { answered } = this.#database
     await this.#chunks.flush()
     const made = await takeGeneration(answered.generation, answered.newest.manifest, known)
-    const { generation } = made
+    const { generation, directoryBytes } = made
     try {
-      if (!(await isHinted(known.manifest, generation))) throw new MisfitError(OTHER_HINT)
+      await this.#checkBase(generation, { manifest: known.manifest, directoryBytes, list: undefined })
     } catch (error) {
       await generation.free()
       throw error
     }
-    await this.#begin({ ...made, known, oneServer: undefined }, { batch: '', changes: 0 }, () => {})
+    await this.#begin({ ...made, known }, { batch: '', changes: 0 }, () => {})
     return 0
+  }
+
+  /** Makes what a manifest says for lookups with one server. Throws MisfitError if it says something else. */
+  async #checkBase(generation: Generation, made: MadeOf): Promise<void> {
+    if (!hasOneServer(made.manifest)) return
+    await withBase(generation, made, this.#database.answered.preparing)
+    expectBase(generation.base!, made.manifest)
   }
 
   /** Nothing is written afterwards. */
@@ -201,12 +206,11 @@ export class Publishing {
   async #make(batch: Batch, hash: string, onStored: OnStored): Promise<EpochStatus> {
     const waiting = this.#waiting(hash)
     if (waiting !== undefined) return await this.#write(waiting, onStored)
-    const { generation, preparing } = this.#database.answered
+    const { generation } = this.#database.answered
     const operations = await this.#operationsOf(batch)
     if ('headroom' in operations) return await this.#beginGeneration(batch, hash, operations.headroom, onStored)
     const next = await nextOfBatch(generation, operations)
     const made = await this.#orFail(() => this.#makeEpoch(next, batch, hash))
-    preparing.note(made.epoch, generation)
     return await this.#write(made, onStored)
   }
 
@@ -250,9 +254,9 @@ export class Publishing {
       oneServer: undefined,
       ...(await marksField(core, generation.slotMarks)),
     })
-    const { known, oneServer } = await withHint(generation, manifest, unhinted, preparing.answers)
+    const made = { manifest: unhinted.manifest, directoryBytes, list: changes }
+    const known = hasOneServer(manifest) ? await withBase(generation, made, preparing) : unhinted
     const epoch = generation.epochOf(known, directoryBytes)
-    epoch.oneServer = oneServer
     return { epoch, list, changed, batch: { batch: hash, changes: changed.length } }
   }
 
@@ -264,7 +268,7 @@ export class Publishing {
     return this.#orFail(async () => {
       const isAgain = this.#unwritten !== undefined
       this.#unwritten = { made, hasFailed: false }
-      const oldest = manifest.epoch - history
+      const oldest = oldestKept(manifest, this.#database.answered.newest.manifest, history)
       const added = await store.append({ manifest, bytes, list, batch, oldest }).catch((error: unknown) => {
         this.#unwritten = { made, hasFailed: true }
         throw error
@@ -292,24 +296,26 @@ export class Publishing {
     const { newest, preparing } = answered
     // What stays on disk of the old generation is to be its last epoch, without a list.
     await this.#chunks.flush()
-    void preparing.endAllBut(newest) // room for the next
+    void preparing.makeRoom()
     const made = await makeGeneration(answered.generation, newest, batch, headroom)
-    const { generation } = made
-    const hinted = await withHint(generation, newest.manifest, made.known, preparing.answers).catch(async error => {
+    const { generation, directoryBytes } = made
+    const first = { manifest: made.known.manifest, directoryBytes, list: undefined }
+    const hinted = hasOneServer(newest.manifest) ? withBase(generation, first, preparing) : made.known
+    const known = await Promise.resolve(hinted).catch(async error => {
       await generation.free()
       throw error
     })
-    return await this.#begin({ ...made, ...hinted }, { batch: hash, changes: 0 }, onStored)
+    return await this.#begin({ ...made, known }, { batch: hash, changes: 0 }, onStored)
   }
 
   /** Stores the next generation, which is in memory. Until it is on disk nothing else has changed. */
   async #begin(made: GenerationInMemory, record: BatchRecord, onStored: OnStored): Promise<EpochStatus> {
     const { store, answered, processes, history } = this.#database
     const { newest, preparing, lingering } = answered
-    const { generation, known, directoryBytes, oneServer } = made
+    const { generation, known, directoryBytes } = made
     const orFree = <T>(work: Promise<T>) =>
       work.catch(async (error: unknown) => {
-        await oneServer?.close()
+        if (generation.base !== undefined) await preparing.end(generation.base)
         await generation.free()
         throw error
       })
@@ -317,11 +323,15 @@ export class Publishing {
     await orFree(store.stage(known.manifest, chunksOf(generation, known.manifest)))
     return this.#orFail(async () => {
       const directories = { directory: directoryBytes, oldDirectory: newest.directoryBytes }
-      const changes = { ...known, ...directories, batch: record, until, oldest: known.manifest.epoch - history }
+      const changes = {
+        ...known,
+        ...directories,
+        batch: record,
+        until,
+        oldest: oldestKept(known.manifest, known.manifest, history),
+      }
       if (!(await orFree(store.begin(changes)))) throw new Error(ANOTHER_PROCESS)
       const epoch = generation.epochOf(known, directoryBytes)
-      epoch.oneServer = oneServer
-      preparing.note(epoch, generation)
       const status = { ...infoOf(epoch), ...record }
       await processes.announce({ epoch, previous: undefined, generation, until }, status, onStored)
       return status

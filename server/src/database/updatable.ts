@@ -1,13 +1,14 @@
 // A database that changes: batches become epochs (publishing.ts), and replicas take these up (processes.ts). It answers the newest epoch
 // and the one before (answered.ts), and clients hear of an epoch once it is on disk (signatures.ts).
 
-import { type EpochStatus, hasOneServer } from '@keyhush/protocol'
+import { type EpochStatus, toHex } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { DatasetError, readingFrom } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import type { Progress } from '../dataset/build.js'
 import { type Dataset, updateListOf } from '../dataset/load.js'
 import type { Folding, RowProofs } from '../dataset/proof-kinds.js'
+import type { Base } from '../one-server/base.js'
 import { preparedBytes } from '../one-server/contents.js'
 import type { Storage } from '../storage/storage.js'
 import { Answered } from './answered.js'
@@ -15,12 +16,12 @@ import type { SignedFor } from './batches.js'
 import { ChangingEpochs, type ChangingOptions, systemClock } from './changing-epochs.js'
 import { chunksOf } from './chunks.js'
 import { EpochStore } from './epoch-store.js'
-import { type Blob, type Epoch, memoryBlob } from './epochs.js'
+import { type Blob, memoryBlob } from './epochs.js'
 import type { Fence, FenceOptions } from './fence.js'
 import type { EpochInMemory } from './generation.js'
 import { Lingering, type LingeringOptions } from './lingering.js'
 import { type Loaded, loadNewest } from './loading.js'
-import { checkHint, hintBlob } from './one-server.js'
+import { baseBlob, checkHint } from './one-server.js'
 import { PostgresFence } from './postgres-fence.js'
 import { Preparing } from './preparing.js'
 import { Processes } from './processes.js'
@@ -42,6 +43,7 @@ export class UpdatableDatabase extends ChangingEpochs<EpochInMemory> {
   /** with Pointproofs */
   readonly folding: Folding | undefined
   readonly #storage: Storage
+  readonly #store: EpochStore
   readonly #isReplica: boolean
   readonly #answered: Answered
   readonly #processes: Processes
@@ -57,14 +59,14 @@ export class UpdatableDatabase extends ChangingEpochs<EpochInMemory> {
     const { now = systemClock, oneServer = true, replica = false } = options
     const queue = newQueue()
     const store = new EpochStore(storage)
-    // Not if clients have a newer epoch, or will: that has a thread of its own.
-    const isWanted = (epoch: Epoch) => this.#closed === undefined && epoch === answered.newest
-    const preparing: Preparing = new Preparing(oneServer, queue, isWanted)
+    const newest = () => (this.#closed === undefined ? answered.generation : undefined)
+    const preparing: Preparing = new Preparing(oneServer, queue, newest)
     const answered: Answered = new Answered(loaded, preparing, new Lingering(options, store, queue))
     super(storage, store, answered, options)
     const { past, signed, history } = this
     this.#queue = queue
     this.#storage = storage
+    this.#store = store
     this.#isReplica = replica
     this.#answered = answered
     this.fence = fence
@@ -99,8 +101,9 @@ export class UpdatableDatabase extends ChangingEpochs<EpochInMemory> {
    */
   static async create(storage: Storage, dataset: Dataset): Promise<void> {
     const { manifest, manifestBytes: bytes, directory, openings: proofs } = dataset
-    const [list, chunk] = [await updateListOf(dataset), chunksOf(dataset, manifest)]
-    await new EpochStore(storage).create({ manifest, bytes, directory, list, chunk, proofs })
+    const [list, chunk] = [updateListOf(dataset, manifest), chunksOf(dataset, manifest)]
+    const between = dataset.between.map(known => ({ ...known, list: updateListOf(dataset, known.manifest)! }))
+    await new EpochStore(storage).create({ manifest, bytes, directory, list, between, chunk, proofs })
   }
 
   /**
@@ -123,10 +126,12 @@ export class UpdatableDatabase extends ChangingEpochs<EpochInMemory> {
       await updatable.#answered.lingering.resume(core, head)
       await updatable.signed.read()
       updatable.folding?.catchUp()
-      const { preparing, newest, generation } = updatable.#answered
-      if (preparing.answers && hasOneServer(newest.manifest))
-        options.onPreparing?.(preparedBytes(core, newest.manifest))
-      await preparing.prepare(newest, generation)
+      const { preparing, generation } = updatable.#answered
+      if (preparing.answers && generation.base !== undefined)
+        options.onPreparing?.(preparedBytes(core, generation.base.manifest))
+      // Until the newest epoch is signed, clients use the one before.
+      const told = updatable.#answered.shown.find(epoch => epoch === updatable.signed.told)
+      for (const base of new Set([told?.oneServer, generation.base])) await preparing.prepare(base, generation)
       await updatable.#processes.join(updatable.#isReplica)
       return updatable
     } catch (error) {
@@ -140,13 +145,17 @@ export class UpdatableDatabase extends ChangingEpochs<EpochInMemory> {
     return super.storageFailure ?? this.#publishing.failure
   }
 
+  override get bases(): readonly Base[] {
+    return this.#answered.preparing.bases
+  }
+
   get behind(): string | undefined {
     return this.#processes.behind
   }
 
   override async findBlob(hash: string, withholds = false): Promise<Blob | undefined> {
     const epochs = this.#answered.all.reverse()
-    const open = (await super.findBlob(hash)) ?? hintBlob(epochs, hash)
+    const open = (await super.findBlob(hash)) ?? baseBlob(this.bases, hash)
     if (open !== undefined || withholds) return open
     for (const epoch of epochs) {
       const blob = epoch.blob(hash)
@@ -173,9 +182,14 @@ export class UpdatableDatabase extends ChangingEpochs<EpochInMemory> {
     return await this.#publishing.take(next, list)
   }
 
-  /** Makes the public hint of the newest epoch anew, as its builder has to. Throws DatasetError if the manifest names another. */
+  /** Makes the public hint of the newest base anew, as its builder has to, once. Throws DatasetError if the manifest names another. */
   async checkHint(): Promise<void> {
-    await checkHint(this.location, this.newest.manifest, this.#answered.generation)
+    const { generation } = this.#answered
+    if (generation.base === undefined) return
+    const hint = toHex(generation.base.fields.hintHash)
+    if ((await readingFrom(this.location, () => this.#store.checkedHint())) === hint) return
+    await checkHint(this.location, generation)
+    await this.#store.noteCheckedHint(hint)
   }
 
   /** Gives the memory back and closes the storage, after the batches under way. */
@@ -192,7 +206,7 @@ export class UpdatableDatabase extends ChangingEpochs<EpochInMemory> {
     await this.#queue(async () => {})
     await this.#publishing.stop()
     this.signed.close()
-    await preparing.endAllBut()
+    await preparing.end(...preparing.bases)
     await this.#answered.generation.free()
     this.#proofs?.free()
     await lingering.close()

@@ -13,13 +13,12 @@ import {
   MAX_PARTITIONS,
   MAX_RECORD_BYTES,
   type Manifest,
-  ownBase,
   toHex,
   WireError,
 } from '@keyhush/protocol'
 import { type Core, loadCore } from '@keyhush/wasm'
 import { BuildError } from '../base/errors.js'
-import { hintOf } from '../one-server/prepared.js'
+import { Base } from '../one-server/base.js'
 import { directoryFields } from './blocks.js'
 import { writeDataset } from './directory.js'
 import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/index.js'
@@ -419,7 +418,9 @@ async function describe(
 async function hinted(core: Core, from: Filled, manifest: Manifest, { onProgress }: BuildOptions): Promise<Manifest> {
   onProgress?.({ stage: 'preparing', done: 0, total: 1 })
   try {
-    return { ...manifest, oneServer: ownBase(manifest, core.blake3(await hintOf(manifest, { core, ...from }))) }
+    const base = new Base(core, manifest, from.directory)
+    base.hintHash = core.blake3(await base.hint({ core, ...from }))
+    return { ...manifest, oneServer: base.fields }
   } catch (error) {
     throw new BuildError(`--one-server: ${(error as Error).message}`)
   }

@@ -1,5 +1,6 @@
 // The files of a dataset: `manifest.bin`; in `blobs/` what clients download, each named by its BLAKE3 (partitions, key directory, update
-// list); in `proofs/` what a server proves with, if the database has Pointproofs.
+// list); in `proofs/` what a server proves with, if the database has Pointproofs; in `between.bin` the manifests between base and epoch,
+// whose update lists are in `blobs/` too, if the epoch is not its own base.
 
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises'
@@ -18,11 +19,16 @@ import { flushed } from '../base/whole-file.js'
 const MANIFEST = 'manifest.bin'
 const BLOBS = 'blobs'
 const PROOFS = 'proofs'
-const PARTS = new Set([MANIFEST, BLOBS, PROOFS])
+const BETWEEN = 'between.bin'
+const PARTS = new Set([MANIFEST, BLOBS, PROOFS, BETWEEN])
 const FLUSHED_TOGETHER = 64
 
 export function manifestPath(dir: string): string {
   return join(dir, MANIFEST)
+}
+
+export function betweenPath(dir: string): string {
+  return join(dir, BETWEEN)
 }
 
 export function blobPath(dir: string, hash: Uint8Array): string {
@@ -47,6 +53,14 @@ export function blobsOf(manifest: Manifest): { readonly hash: Uint8Array; readon
   return blobs
 }
 
+/** The update list that led to an epoch. */
+export function listOf({ updateListHash, updateListBytes }: Manifest): {
+  readonly hash: Uint8Array
+  readonly bytes: number
+} {
+  return { hash: updateListHash, bytes: updateListBytes }
+}
+
 /** The transcript of the ceremony, or the openings of a partition. */
 export function proofPath(dir: string, what: 'transcript' | number): string {
   return join(dir, PROOFS, typeof what === 'number' ? `openings-${what}` : what)
@@ -63,6 +77,7 @@ export async function writeDataset(
   fill: (
     writeBlob: (hash: Uint8Array, bytes: Uint8Array) => void,
     writeProof: (what: Parameters<typeof proofPath>[1], bytes: Uint8Array) => void,
+    writeBetween: (manifests: Uint8Array) => void,
   ) => Promise<void>,
 ): Promise<void> {
   const target = resolve(out)
@@ -84,6 +99,7 @@ export async function writeDataset(
         mkdirSync(proofs, { recursive: true })
         writeOnce(proofPath(scratch, what), bytes)
       },
+      manifests => writeOnce(betweenPath(scratch), manifests),
     )
     writeOnce(manifestPath(scratch), manifest)
     await flushFiles([...files])

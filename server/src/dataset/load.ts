@@ -18,14 +18,18 @@ import {
   toHex,
   WireError,
 } from '@keyhush/protocol'
+import { decodeManifests } from '@keyhush/protocol/chain'
 import { type Core, type CoreError, type DatabaseHandle, loadCore, type ServerDirectoryHandle } from '@keyhush/wasm'
 import { DatasetError, readingFrom } from '../base/errors.js'
+import type { KnownManifest } from '../base/known-manifest.js'
+import type { Base } from '../one-server/base.js'
 import { blocksOf, directoryFields, hasFields } from './blocks.js'
 import type { Progress } from './build.js'
-import { blobPath, blobsOf, manifestPath } from './directory.js'
+import { betweenPath, blobPath, blobsOf, listOf, manifestPath } from './directory.js'
 import { readRecords } from './memory.js'
 import { hasEmpty, misplacedRecord, storedFingerprints } from './places.js'
 import { type DatasetProofs, proofsPackage, type RowProofs } from './proof-kinds.js'
+import { areLinked, baseBefore } from './since-base.js'
 import { namesMarks, slotMarksOf } from './slot-marks.js'
 import { emptyDatabase, recordBytesView } from './view.js'
 
@@ -43,6 +47,10 @@ export interface Dataset {
   readonly manifestHash: string
   /** the key directory's bytes; empty if keyless */
   readonly directory: Uint8Array
+  /** the manifests between its base and it */
+  readonly between: readonly KnownManifest[]
+  /** what lookups with one server are answered from; undefined: there are none */
+  readonly base: Base | undefined
   /** partitions, directory and update list, by their hash in hex */
   readonly blobs: ReadonlyMap<string, BlobFile>
   readonly core: Core
@@ -89,9 +97,15 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
     checkRecords(core, database, dir, manifest)
     checkPadding(core, database, dir, manifest)
     await checkMarks(core, database, dir, manifest)
-    if (manifest.updateListBytes !== 0) readUpdateList(core, blobPath(dir, manifest.updateListHash), manifest)
+    const between = await readBetween(core, dir, { manifest, bytes: manifestBytes })
+    const known = [...between.map(known => known.manifest), manifest]
+    const lists = known.filter(({ updateListBytes }) => updateListBytes > 0).map(of => readUpdateList(core, dir, of))
+    const base = loadBase(core, database, dir, manifest, directory, lists)
     const blobs = new Map(
-      blobsOf(manifest).map(({ hash, bytes }) => [toHex(hash), { path: blobPath(dir, hash), bytes }]),
+      [...blobsOf(manifest), ...between.map(({ manifest: of }) => listOf(of))].map(({ hash, bytes }) => [
+        toHex(hash),
+        { path: blobPath(dir, hash), bytes },
+      ]),
     )
     const openings = proofs?.finish()
     return {
@@ -99,6 +113,8 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
       manifestBytes,
       manifestHash: toHex(core.blake3(manifestBytes)),
       directory,
+      between,
+      base,
       blobs,
       core,
       database,
@@ -174,14 +190,45 @@ function readBlob(core: Core, path: string, hash: Uint8Array, length: number, wh
   throw new DatasetError(path, `expected the ${what} that the manifest names, got other bytes; build the dataset anew`)
 }
 
-/** The list that led to a dataset's epoch, if one did. Throws DatasetError. */
-export async function updateListOf({ core, manifest, blobs }: Dataset): Promise<Uint8Array | undefined> {
-  const file = blobs.get(toHex(manifest.updateListHash))
-  return file && readUpdateList(core, file.path, manifest)
+/** The list that led to a dataset's epoch, or to one since its base, if one did. Throws DatasetError. */
+export function updateListOf(
+  { core, blobs }: Dataset,
+  { updateListHash, updateListBytes }: Manifest,
+): Uint8Array | undefined {
+  const file = blobs.get(toHex(updateListHash))
+  return file && readBlob(core, file.path, updateListHash, updateListBytes, 'update list')
 }
 
-function readUpdateList(core: Core, path: string, { updateListHash, updateListBytes }: Manifest): Uint8Array {
-  return readBlob(core, path, updateListHash, updateListBytes, 'update list')
+function readUpdateList(core: Core, dir: string, { updateListHash, updateListBytes }: Manifest): Uint8Array {
+  return readBlob(core, blobPath(dir, updateListHash), updateListHash, updateListBytes, 'update list')
+}
+
+/** The manifests between an epoch's base and the epoch. */
+async function readBetween(core: Core, dir: string, newest: KnownManifest): Promise<readonly KnownManifest[]> {
+  const { oneServer, epoch } = newest.manifest
+  const first = (oneServer?.baseEpoch ?? epoch) + 1
+  if (first >= epoch) return []
+  const path = betweenPath(dir)
+  const between = await readingFrom(path, async () => decodeManifests(await readFile(path)))
+  if (between.length === epoch - first && between[0]!.manifest.epoch === first && areLinked(core, [...between, newest]))
+    return between
+  throw new DatasetError(path, `expected the manifests of epochs ${first} to ${epoch - 1}, got others; export it anew`)
+}
+
+/** Throws DatasetError if the lists do not lead to the epoch from a base with the patch that the manifest names. */
+function loadBase(
+  core: Core,
+  database: DatabaseHandle,
+  dir: string,
+  manifest: Manifest,
+  directory: Uint8Array,
+  lists: readonly Uint8Array[],
+): Base | undefined {
+  if (manifest.oneServer === undefined) return undefined
+  const isOwn = manifest.oneServer.baseEpoch === manifest.epoch
+  const base = baseBefore({ core, database }, manifest, directory, isOwn ? [] : lists)
+  if (base !== undefined) return base
+  throw new DatasetError(manifestPath(dir), 'expected the patch of its update lists, got another; export it anew')
 }
 
 /**

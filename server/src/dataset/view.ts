@@ -23,3 +23,14 @@ export function emptyDatabase(core: Core, manifest: Manifest): DatabaseHandle {
 export function recordBytesView(core: Core, database: DatabaseHandle, at: number, length: number): Uint8Array {
   return new Uint8Array(core.memory.buffer, database.recordsPointer() + at, length)
 }
+
+/** Runs `step` with the layouts that an update list leads from and to. */
+export function along<T>(core: Core, list: Uint8Array, step: (before: LayoutHandle, after: LayoutHandle) => T): T {
+  const changes = core.decodeUpdateList(list)
+  const { before, after } = changes
+  try {
+    return step(before, after)
+  } finally {
+    for (const handle of [changes, before, after]) handle.free()
+  }
+}

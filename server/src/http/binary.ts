@@ -22,11 +22,16 @@ export function decoded<T>(body: unknown, decode: (bytes: Uint8Array) => T): T {
 
 type Asked = Pick<MessageHeader, 'databaseId' | 'generation' | 'epoch'>
 
+/** Throws a `wrong_database` Refusal. */
+export function expectDatabase(epochs: Epochs<AnyEpoch>, { databaseId }: Pick<Asked, 'databaseId'>): void {
+  if (equalBytes(databaseId, epochs.databaseId)) return
+  throw new Refusal('wrong_database', 'expected a request for the database served here, got one for another')
+}
+
 /** The epoch that a request asks at. Throws a `wrong_database` or `epoch_unknown` Refusal. */
-export function epochOf<E extends AnyEpoch>(epochs: Epochs<E>, { databaseId, generation, epoch }: Asked): E {
-  if (!equalBytes(databaseId, epochs.databaseId)) {
-    throw new Refusal('wrong_database', 'expected a request for the database served here, got one for another')
-  }
+export function epochOf<E extends AnyEpoch>(epochs: Epochs<E>, asked: Asked): E {
+  expectDatabase(epochs, asked)
+  const { generation, epoch } = asked
   const found = epochs.find(generation, epoch)
   if (found === undefined) throw epochUnknown(epochs.newest.manifest)
   return found

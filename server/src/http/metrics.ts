@@ -62,8 +62,16 @@ const OF_DATABASES: Figures<OfDatabase> = {
     mounted => manifestOf(mounted).expires,
   ],
   one_server_ready: [
-    '1 if the newest epoch is prepared for lookups with one server, else 0',
-    ({ updatable }) => updatable?.newest.oneServer && Number(updatable.newest.oneServer.ready),
+    '1 if the base of the newest epoch is prepared for lookups with one server, else 0',
+    ({ updatable }) => updatable?.newest.oneServer?.prepared && Number(updatable.newest.oneServer.prepared.ready),
+  ],
+  one_server_base_epoch: [
+    'Epoch whose records lookups with one server are answered from',
+    mounted => manifestOf(mounted).oneServer?.baseEpoch,
+  ],
+  one_server_patch_bytes: [
+    'Bytes of the patch from there to the newest epoch',
+    mounted => manifestOf(mounted).oneServer?.patchBytes,
   ],
   fence_hints: ['Hints in the fence', ({ updatable }) => updatable?.fence.hints],
   fence_room: ['Most hints that the fence can hold', ({ updatable }) => updatable?.fence.most],

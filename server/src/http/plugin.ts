@@ -116,7 +116,7 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
       await fixed?.prepare()
       app.addHook('onClose', () => fixed?.close())
       oneServerRoute(routes, ofOwn, oneServer)
-      const prepared = () => own.newest.oneServer
+      const prepared = () => own.newest.oneServer?.prepared
       readiness.needs(() => (prepared()?.preparing ? 'lookups with one server are being prepared' : undefined))
       readiness.watch('lookups with one server cannot be answered', () => prepared()?.problem)
     }

@@ -1,9 +1,8 @@
-// Answers lookups with one server. Requests wait in a bounded queue, and networks take turns. The thread of an epoch answers one query
-// at a time. The epoch of a query is looked up when its turn comes.
+// Answers lookups with one server. Requests wait in a bounded queue, and networks take turns. The thread of a base answers one query at a
+// time.
 
-import type { Sharing } from '@keyhush/protocol'
-import { epochUnknown, Refusal } from '../base/refusal.js'
-import type { Epochs } from '../database/epochs.js'
+import { epochUnknown, notPreparedYet, Refusal } from '../base/refusal.js'
+import type { Base } from '../one-server/base.js'
 import type { Prepared } from '../one-server/prepared.js'
 import { Requests, type Settles, type Waiting } from '../workers/requests.js'
 import { isFatal } from '../workers/workers.js'
@@ -15,7 +14,9 @@ export interface OneServerOptions {
 }
 
 /** What one request asks. Of its queries the lengths have been checked. */
-export type OneServerRequest = Omit<InstantRequest, keyof Sharing>
+export interface OneServerRequest extends Pick<InstantRequest, 'epochs' | 'of' | 'queries' | 'count' | 'network'> {
+  readonly base: Base
+}
 
 /** A request under way. */
 interface WaitingRequest extends Settles {
@@ -41,22 +42,19 @@ export class OneServerLookups extends Requests<WaitingRequest> {
   /** Lets a request wait for its turns. Throws an `instant_full` Refusal if there is no room for it. */
   submit(request: OneServerRequest): Waiting {
     this.assertOpen()
-    const { epochs, generation, epoch, network } = request
-    if (epochs.find(generation, epoch)?.oneServer?.ready !== true) throw notPrepared(epochs)
+    const { base, network } = request
+    if (base.prepared?.ready !== true) throw notPrepared(request)
     const waiting = this.add(settles => ({ ...settles, request, network, answers: [], asked: false }))
     this.#wake()
     return waiting
   }
 
-  /** Gives each free thread the next query for its epoch. */
+  /** Gives each free thread the next query for its base. */
   #wake(): void {
     for (const entry of this.queue.inTurn()) {
       if (entry.asked) continue
-      const { epochs, generation, epoch } = entry.request
-      const found = epochs.find(generation, epoch)
-      const prepared = found?.oneServer
-      if (found === undefined) this.drop(entry, epochUnknown(epochs.newest.manifest))
-      else if (prepared?.ready !== true) this.drop(entry, notPrepared(epochs))
+      const { prepared } = entry.request.base
+      if (prepared?.ready !== true) this.drop(entry, notPrepared(entry.request))
       else if (!prepared.busy) void this.#answer(entry, prepared)
     }
   }
@@ -75,8 +73,8 @@ export class OneServerLookups extends Requests<WaitingRequest> {
         entry.resolve(Buffer.concat(entry.answers))
       }
     } catch (error) {
-      const isLost = isFatal(error) // its epoch is answered no more, or another thread is to take its place
-      this.drop(entry, isLost ? notPrepared(entry.request.epochs) : (error as Error))
+      const isLost = isFatal(error) // its base is answered no more, or another thread is to take its place
+      this.drop(entry, isLost ? notPrepared(entry.request) : (error as Error))
     } finally {
       entry.asked = false
       this.answering -= 1
@@ -85,14 +83,14 @@ export class OneServerLookups extends Requests<WaitingRequest> {
   }
 }
 
-/** For an epoch whose public hint is not prepared: any more, if there is a newer one that is; not ever, if that has failed; else not yet. */
-function notPrepared({ newest }: Epochs): Refusal {
-  if (newest.oneServer?.ready === true) return epochUnknown(newest.manifest)
-  if (newest.oneServer?.problem !== undefined) {
+/** For a base that is not prepared: any more, if it has given way to another; not ever, if that has failed; else not yet. */
+function notPrepared({ base, epochs: { bases, newest } }: OneServerRequest): Refusal {
+  if (!bases.includes(base)) return epochUnknown(newest.manifest)
+  if (base.prepared?.problem !== undefined) {
     return new Refusal(
       'not_ready',
       'lookups with one server cannot be answered; the operator finds the reason at /readyz of the port for metrics',
     )
   }
-  return new Refusal('not_ready', 'lookups with one server are being prepared; try again later')
+  return notPreparedYet()
 }

@@ -46,6 +46,11 @@ export function bytesOf(core: Core, { handle }: Part, at: number, length: number
   return new Uint8Array(core.memory.buffer, handle.recordsPointer() + at, length).slice()
 }
 
+/** `a` ⊕ `b`, of as many bytes as `a` has. */
+export function xor(a: Uint8Array, b: Uint8Array | undefined): Uint8Array {
+  return b === undefined ? a : a.map((byte, i) => byte ^ b[i]!)
+}
+
 /** What lookups in this database are of. */
 export function kindsOf({ keyed }: Pick<Manifest, 'keyed'>): readonly InstantOf[] {
   return keyed ? ['records', 'directory'] : ['records']

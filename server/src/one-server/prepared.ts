@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads'
 import type { InstantOf } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
 import { BYTES_AT_ONCE, Pace } from '../base/pace.js'
-import { bytesOf, type DatabaseInMemory, type Prepares, partsOf } from './contents.js'
+import { bytesOf, type DatabaseInMemory, type Prepares, partsOf, xor } from './contents.js'
 import type { Begin, Replied, Told } from './messages.js'
 
 type State = 'preparing' | 'ready' | 'failed' | 'closed'
@@ -36,9 +36,14 @@ export class Prepared {
 
   /**
    * Copies the records, which must not change until this resolves, and has them prepared. `hintHash`: of the public hint that the manifest
-   * names. Without it one is made.
+   * names. Without it one is made. `changes`: old ⊕ new of records that are to be as they were.
    */
-  static async begin(manifest: Prepares, from: DatabaseInMemory, hintHash?: Uint8Array): Promise<Prepared> {
+  static async begin(
+    manifest: Prepares,
+    from: DatabaseInMemory,
+    hintHash?: Uint8Array,
+    changes: ReadonlyMap<number, Uint8Array> = new Map(),
+  ): Promise<Prepared> {
     const { databaseId, generation } = manifest
     const parts = partsOf(manifest, from)
     const sizes = parts.map(({ of, records, recordBytes }) => ({ of, records, recordBytes }))
@@ -46,9 +51,15 @@ export class Prepared {
     const pace = new Pace()
     for (const part of parts) {
       const { of, records, recordBytes } = part
-      for (let at = 0; at < records * recordBytes; at += BYTES_AT_ONCE) {
-        const length = Math.min(BYTES_AT_ONCE, records * recordBytes - at)
-        const put = bytesOf(from.core, part, at, length)
+      const together = Math.ceil(BYTES_AT_ONCE / recordBytes)
+      for (let first = 0; first < records; first += together) {
+        const count = Math.min(together, records - first)
+        const put = bytesOf(from.core, part, first * recordBytes, count * recordBytes)
+        for (const [index, change] of of === 'records' ? changes : []) {
+          if (index < first || index >= first + count) continue
+          const start = (index - first) * recordBytes
+          put.set(xor(put.subarray(start, start + recordBytes), change), start)
+        }
         prepared.#tell({ put, of }, put)
         await pace.yield()
       }
@@ -154,15 +165,5 @@ export class Prepared {
     for (const { reject } of this.#asked.splice(0)) reject(error)
     this.#worker.unref()
     if (wasReady) this.onLost()
-  }
-}
-
-/** The public hint of a database, from a builder's own copy. Rejects with the core's reason if it can have none. */
-export async function hintOf(manifest: Prepares, from: DatabaseInMemory): Promise<Uint8Array> {
-  const prepared = await Prepared.begin(manifest, from)
-  try {
-    return await prepared.made
-  } finally {
-    await prepared.close()
   }
 }

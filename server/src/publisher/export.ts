@@ -6,7 +6,8 @@ import { loadCore } from '@keyhush/wasm'
 import { PublishError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import type { Progress } from '../dataset/build.js'
-import { blobsOf, writeDataset } from '../dataset/directory.js'
+import { blobsOf, listOf, writeDataset } from '../dataset/directory.js'
+import { areLinked } from '../dataset/since-base.js'
 import { isSigned, PublishedServer, signedByAnother } from './server.js'
 
 export interface ExportOptions {
@@ -26,7 +27,8 @@ const ATTEMPTS = 3
 
 /** Creates `out` whole or not at all. `manifestHash`: hex. Throws PublishError, BuildError. */
 export async function exportDataset(options: ExportOptions) {
-  const { blake3 } = await loadCore()
+  const core = await loadCore()
+  const { blake3 } = core
   const server = new PublishedServer(options.server)
   for (let attempt = 1; ; attempt++) {
     const newest = await server.newest()
@@ -55,8 +57,10 @@ export async function exportDataset(options: ExportOptions) {
         "expected this publisher's signature, got none; sign it: `keyhush publish` without a batch"
       throw new PublishError(`${server.name}: epoch ${manifest.epoch} (manifest hash ${toHex(blake3(bytes))}): ${why}`)
     }
-    const blobs = blobsOf(manifest)
-    await writeDataset(options.out, bytes, options.force ?? false, async writeBlob => {
+    const between = await betweenOf({ manifest, bytes })
+    const blobs = [...blobsOf(manifest), ...between.map(known => listOf(known.manifest))]
+    await writeDataset(options.out, bytes, options.force ?? false, async (writeBlob, _, writeBetween) => {
+      if (between.length > 0) writeBetween(Buffer.concat(between.map(known => known.bytes)))
       for (const [i, { hash, bytes }] of blobs.entries()) {
         const blob = await server.blob(toHex(hash), bytes)
         if (!equalBytes(blake3(blob), hash)) {
@@ -66,5 +70,20 @@ export async function exportDataset(options: ExportOptions) {
         options.onProgress?.({ stage: 'writing', done: i + 1, total: blobs.length })
       }
     })
+  }
+  /** The manifests between an epoch's base and the epoch: their lists lead back to the base. */
+  async function betweenOf(newest: KnownManifest): Promise<readonly KnownManifest[]> {
+    const { oneServer, epoch } = newest.manifest
+    const between: KnownManifest[] = []
+    for (let last = oneServer?.baseEpoch ?? epoch; last < epoch - 1; last = between.at(-1)!.manifest.epoch) {
+      const page = (await server.since(last, 'take another server')).filter(({ manifest }) => manifest.epoch < epoch)
+      if (page.length === 0)
+        throw new PublishError(`${server.name}: expected the manifest of epoch ${last + 1}, got none; run it again`, 3)
+      between.push(...page)
+    }
+    if (areLinked(core, [...between, newest])) return between
+    throw new PublishError(
+      `${server.name}: expected the manifests before epoch ${epoch}, got others; take another server`,
+    )
   }
 }

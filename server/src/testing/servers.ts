@@ -77,7 +77,7 @@ export async function startServers(data: Data, { count = 2 }: { readonly count?:
     const storage = new MemoryStorage()
     await UpdatableDatabase.create(storage, dataset)
     const database = await UpdatableDatabase.open(storage)
-    await database.newest.oneServer?.made
+    await database.newest.oneServer?.prepared?.made
     return await startServer(database, key.publicKey)
   }
   const started: Awaited<ReturnType<typeof start>>[] = []

@@ -80,8 +80,7 @@ export function describeError(error: unknown): { error: string; at: string[] } {
   }
 }
 
-/** When to come again, unless the header says more: always the same, whatever the server is busy with. */
-const RETRY_AFTER_SECONDS = 1
+/** Their replies say when to come again, unless the header says more. */
 const PASSING: readonly ErrorCode[] = ['not_ready', 'instant_full', 'rate_limited']
 
 function sendRefusal(reply: FastifyReply, refusal: Refusal): FastifyReply {
@@ -91,7 +90,7 @@ function sendRefusal(reply: FastifyReply, refusal: Refusal): FastifyReply {
     if (!reply.raw.headersSent) reply.raw.removeHeader(name) // a stream that fails at its first byte has set them there
   }
   const isPassing = PASSING.includes(refusal.code) && !reply.hasHeader('retry-after')
-  if (isPassing) reply.header('retry-after', RETRY_AFTER_SECONDS)
+  if (isPassing) reply.header('retry-after', refusal.retryAfter)
   return reply.code(refusal.statusCode).header('cache-control', 'no-store').send(refusal.reply)
 }
 

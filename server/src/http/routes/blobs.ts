@@ -1,6 +1,6 @@
 // GET /v1/blobs/<hash>: a partition, the key directory or an update list. It never changes, so the hash is its ETag and caches may keep
 // it for ever. A request for one range gets it (RFC 9110 §14); a request for several gets the whole. A server may withhold all that has
-// records or changes of them.
+// records or changes of them, but for patches.
 
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'

@@ -35,7 +35,9 @@ export function infoRoute(
         instant: offered.instant && hasInstant(epochs.newest.manifest),
         single: own?.newest.suites.includes(SUITE_PARITIES) ?? false,
         oneServer:
-          offered.oneServer && own?.newest.oneServer?.problem === undefined && hasOneServer(epochs.newest.manifest),
+          offered.oneServer &&
+          own?.newest.oneServer?.prepared?.problem === undefined &&
+          hasOneServer(epochs.newest.manifest),
         history: changing?.history ?? 0,
       },
       signatures: changing?.signed.list() ?? [],

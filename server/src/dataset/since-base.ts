@@ -1,0 +1,69 @@
+// Leads an epoch in memory back to its base, for lookups with one server.
+
+import { equalBytes, type Manifest, updateEntries } from '@keyhush/protocol'
+import type { Core, DatabaseHandle } from '@keyhush/wasm'
+import type { KnownManifest } from '../base/known-manifest.js'
+import { Base } from '../one-server/base.js'
+import { xor } from '../one-server/contents.js'
+import { along, recordBytesView } from './view.js'
+
+/** Whether each of these manifests names the one before. */
+export function areLinked({ blake3 }: Core, chain: readonly KnownManifest[]): boolean {
+  return chain.every((next, i) => i === 0 || equalBytes(next.manifest.previousManifest, blake3(chain[i - 1]!.bytes)))
+}
+
+/** An epoch in memory. */
+interface InMemory {
+  readonly core: Core
+  readonly database: DatabaseHandle
+}
+
+/**
+ * The base of an epoch, from which these lists lead there; undefined: they do not make the patch that its manifest names. `after`: what has
+ * changed in memory since that epoch.
+ */
+export function baseBefore(
+  { core, database }: InMemory,
+  manifest: Manifest,
+  directoryBytes: Uint8Array,
+  lists: readonly Uint8Array[],
+  after?: Uint8Array,
+): Base | undefined {
+  const { recordBytes, keyed } = manifest
+  const before = keyed ? directoryBefore(core, manifest, directoryBytes, lists) : directoryBytes
+  const base = new Base(core, manifest, before)
+  const later = new Map<number, Uint8Array>()
+  const note = (list: Uint8Array) => {
+    for (const { index, delta } of updateEntries(list, recordBytes)) later.set(index, xor(delta, later.get(index)))
+  }
+  const recordAt = (index: number) => {
+    return xor(recordBytesView(core, database, index * recordBytes, recordBytes), later.get(index))
+  }
+  for (const list of after === undefined ? lists : [...lists, after]) note(list)
+  for (const list of lists) {
+    note(list)
+    if (!base.grow(list, recordAt)) return undefined
+  }
+  if (after !== undefined) base.leave(after)
+  return base.isOf(manifest) ? base : undefined
+}
+
+/** The bytes of the directory from which these lists lead to another. */
+function directoryBefore(
+  core: Core,
+  { records }: Manifest,
+  bytes: Uint8Array,
+  lists: readonly Uint8Array[],
+): Uint8Array {
+  let directory = core.decodeDirectory(bytes, records)
+  try {
+    for (const list of lists.toReversed()) {
+      const now = directory
+      directory = along(core, list, (from, to) => now.undone(list, from, to))
+      now.free()
+    }
+    return directory.encode()
+  } finally {
+    directory.free()
+  }
+}
