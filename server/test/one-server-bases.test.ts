@@ -218,6 +218,7 @@ test('a new generation is its own base, and its patch begins anew', async () => 
   await publish(updatable, [{ op: 'generation', headroom: 100 }])
   const { manifest } = updatable.newest
   expect(manifest).toMatchObject({ generation: 2, epoch: 3, records: manifest.oneServer!.baseRecords })
+  await publish(updatable, [{ op: 'renew' }])
   expect(fieldsOf(updatable)).toMatchObject({ baseEpoch: 3, patchBytes: 0 })
   await publish(updatable, [edit(3)])
   expect(fieldsOf(updatable)).toMatchObject({ baseEpoch: 3, patchBytes: 43 })
