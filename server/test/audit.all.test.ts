@@ -707,7 +707,13 @@ describe('other databases', () => {
     await world.publish([{ op: 'edit', key: 'a', value: 'd' }], { expires })
     const list = await listOf(world)
     world.lie(inPlace(falselyHinted(world.updatable.newest.manifest), { list }))
-    await expectContradiction(world, 'expected the base, public hint and patch', /^list-/, /^manifest-2-/, /^manifest-3-/)
+    await expectContradiction(
+      world,
+      'expected the base, public hint and patch',
+      /^list-/,
+      /^manifest-2-/,
+      /^manifest-3-/,
+    )
   })
 
   test('a folder of files', async () => {

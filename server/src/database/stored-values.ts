@@ -7,7 +7,7 @@ import type { Dated } from '../dataset/proof-kinds.js'
 import type { Transaction } from '../storage/storage.js'
 
 /** Raised with every change of what is stored, manifests included (test/stored-form.test.ts). */
-export const FORMAT = 6
+export const FORMAT = 7
 
 export const HEAD = 'head'
 /** before a value: the CRC-32 of its key and of what follows (u32); … */

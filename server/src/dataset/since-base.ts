@@ -1,10 +1,10 @@
 // Leads an epoch in memory back to its base, for lookups with one server.
 
 import { equalBytes, type Manifest, updateEntries } from '@keyhush/protocol'
-import type { Core, DatabaseHandle } from '@keyhush/wasm'
+import type { Core } from '@keyhush/wasm'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { Base } from '../one-server/base.js'
-import { xor } from '../one-server/contents.js'
+import { type DatabaseInMemory, xor } from '../one-server/contents.js'
 import { along, recordBytesView } from './view.js'
 
 /** Whether each of these manifests names the one before. */
@@ -12,18 +12,12 @@ export function areLinked({ blake3 }: Core, chain: readonly KnownManifest[]): bo
   return chain.every((next, i) => i === 0 || equalBytes(next.manifest.previousManifest, blake3(chain[i - 1]!.bytes)))
 }
 
-/** An epoch in memory. */
-interface InMemory {
-  readonly core: Core
-  readonly database: DatabaseHandle
-}
-
 /**
  * The base of an epoch, from which these lists lead there; undefined: they do not make the patch that its manifest names. `after`: what has
  * changed in memory since that epoch.
  */
 export function baseBefore(
-  { core, database }: InMemory,
+  { core, database }: Pick<DatabaseInMemory, 'core' | 'database'>,
   manifest: Manifest,
   directoryBytes: Uint8Array,
   lists: readonly Uint8Array[],
