@@ -13,7 +13,7 @@ import type { Section } from './report.js'
 import { check, forOneServer, pseudorandomBytes, Stage, untilReady } from './stage.js'
 import { build, keyedSource, keyOf, shapeLine, startApp, visitApp } from './visits.js'
 
-const VALUE_BYTES = 32
+export const VALUE_BYTES = 32
 
 export async function oneServerVisits(options: Options): Promise<Section> {
   const { records } = options.shape
@@ -57,13 +57,13 @@ export async function oneServerVisits(options: Options): Promise<Section> {
 }
 
 /** A server whose newest manifest is signed, when it answers. */
-export async function signedServer(stage: Stage, data: Buffer): Promise<string> {
+export async function signedServer(stage: Stage, data: Buffer, record = new PublisherRecord()): Promise<string> {
   const dataset = await build(stage, [...(await keyedSource(stage, data)), ...forOneServer()])
   const store = ['--store', join(stage.folder, 'store'), '--publisher-key', PUBLISHER_KEY]
   const { url } = await stage.serve('--dataset', dataset, ...store)
   await untilReady(url)
   const { blake3 } = await loadCore()
   const trustBase = toHex(blake3(new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer())))
-  await publish({ servers: [url], own: true, key: PUBLISHER, record: new PublisherRecord(), trustBase })
+  await publish({ servers: [url], own: true, key: PUBLISHER, record, trustBase })
   return url
 }

@@ -7,6 +7,7 @@ import { type Core, discardCore, loadCore } from '@keyhush/wasm'
 import { loadOneServerCore } from '@keyhush/wasm/one-server'
 import { milliseconds } from './compute.js'
 import { oneServerClients } from './one-server-clients.js'
+import { oneServerEdits } from './one-server-edits.js'
 import { oneServerVisits } from './one-server-visits.js'
 import type { Options } from './options.js'
 import { power } from './plot.js'
@@ -69,6 +70,7 @@ export async function oneServer(options: Options): Promise<Section[]> {
     { title: 'One server, no download: computing', figures: lookups },
     await oneServerClients(options),
     await oneServerVisits(options),
+    await oneServerEdits(options),
   ]
 }
 
