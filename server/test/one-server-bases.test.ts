@@ -285,3 +285,16 @@ test('a publisher makes the public hint of a base anew once, not at every epoch'
   }
   expect(begin).toHaveBeenCalledTimes(1)
 })
+
+test('renewals do not let what is kept grow: 1 024 epochs after its base an epoch is the last that has it', async () => {
+  const updatable = await copyIn(await begun('keyless'))
+  const renew = async () => {
+    await publish(updatable, [{ op: 'renew' }])
+    return updatable.newest.manifest
+  }
+  let last = await renew()
+  while (last.epoch < 1025) last = await renew()
+  expect(last.oneServer?.baseEpoch).toBe(1)
+  const next = await renew()
+  expect(next.oneServer).toEqual({ ...last.oneServer, baseEpoch: 1026 })
+})

@@ -699,7 +699,7 @@ function makeManifests(): Manifest[] {
     'hinted, not its own base': {
       ...{ ...keyed, ...changed, ...sized(9, 8, 2, 5), recordBytes: 24, updateListBytes: 40 + 2 * 29 },
       oneServer: {
-        ...ownBase(0x01020305, 7),
+        ...ownBase(0xfffffffe - 1024, 7),
         ...{ patchBytes: 3 * 29, patchHash: bytes('patch', 32) },
       },
     },
@@ -936,7 +936,8 @@ function makeRefused(named: Named): Refused[] {
     'neither hinted nor not': set(keyed, 'hinted', 2),
     'hinted without what lookups need': set(keyed, 'hinted', 1),
     'a hint of no hash': setHint(hinted, 'hintHash', '00'.repeat(32)),
-    'a base of the generation before': setHint(hinted, 'baseEpoch', 0x01020303),
+    'a base of the generation before': setHint(bytesOf('hinted'), 'baseEpoch', 0),
+    'a base too long ago': setHint(hinted, 'baseEpoch', 0xfffffffe - 1025),
     'a later base': setHint(hinted, 'baseEpoch', 0xffffffff),
     'a base of no records': setHint(hinted, 'baseRecords', 0),
     'a base of more records': setHint(hinted, 'baseRecords', 10),

@@ -33,6 +33,9 @@ export const SUITE_ONE_SERVER = 9
 /** Suite 10: the same over the blocks of the key directory. */
 export const SUITE_ONE_SERVER_DIRECTORY = 10
 
+/** An epoch is at most so many epochs behind its base, or its own: what leads there is kept. */
+export const MAX_BASE_AGE = 1024
+
 /** Suite 11: several databases that are read as one, with one root over all commitments. Queries do not name it. */
 export const SUITE_SHARDED = 11
 

@@ -7,6 +7,7 @@ import {
   FINGERPRINT_BYTES,
   FORMAT,
   HASH_BYTES,
+  MAX_BASE_AGE,
   MAX_ENTRIES_BYTES,
   MAX_PARTITION_RECORDS,
   MAX_PARTITIONS,
@@ -342,7 +343,7 @@ function checkOneServer(manifest: Manifest): void {
   if (manifest.expires === 0) malformed('expiry', 'one, with a hint', 'none')
   const { hintHash, baseEpoch, baseRecords, patchBytes, patchHash } = oneServer
   checkHash('hint hash', hintHash)
-  checkInteger('base epoch', baseEpoch, generation, epoch)
+  checkInteger('base epoch', baseEpoch, Math.max(generation, epoch - MAX_BASE_AGE), epoch)
   const isOwn = baseEpoch === epoch
   checkInteger('base records', baseRecords, isOwn ? records : 1, records)
   checkInteger('patch length', patchBytes, 0, isOwn ? 0 : MAX_U32)

@@ -1,7 +1,7 @@
 // The bases and patches of new epochs, for lookups with one server (one-server/base.ts). A server makes them of the records in its own
 // memory, and so does the publisher's copy. If their manifests differ, the publisher signs nothing.
 
-import { encodeManifest, equalBytes, hasOneServer, type Manifest, toHex } from '@keyhush/protocol'
+import { encodeManifest, equalBytes, hasOneServer, MAX_BASE_AGE, type Manifest, toHex } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
 import { DatasetError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
@@ -23,12 +23,13 @@ export interface MadeOf {
   readonly list: Uint8Array | undefined
 }
 
-/** Gives a generation the base of its newest epoch: that of the epoch before, if its patch has room for the list; else the epoch itself. */
+/** Gives a generation the base of its newest epoch: that of the epoch before, if that is not too long ago and its patch has room for the list; else the epoch itself. */
 export function advanceBase(generation: Generation, { manifest, directoryBytes, list }: MadeOf): Base {
   const { core, database, base } = generation
   const { recordBytes } = manifest
   const recordAt = (index: number) => recordBytesView(core, database, index * recordBytes, recordBytes)
-  if (base !== undefined && list !== undefined && base.grow(list, recordAt)) return base
+  const isYoung = base !== undefined && manifest.epoch - base.manifest.epoch <= MAX_BASE_AGE
+  if (isYoung && list !== undefined && base.grow(list, recordAt)) return base
   generation.base = new Base(core, { ...manifest, oneServer: undefined }, directoryBytes)
   return generation.base
 }

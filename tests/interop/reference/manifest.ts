@@ -170,7 +170,8 @@ function readOneServer(
   const { reserved, ...read } = readFields(reader, ONE_SERVER_FIELDS) as Read
   const { hintHash, baseEpoch, baseRecords, patchBytes, patchHash } = read
   if (isZero(hintHash) || reserved !== 0) throw new Error('a hash of no hint, or reserved bytes')
-  if (baseEpoch < generation || baseEpoch > epoch) throw new Error('a base of another generation, or of a later epoch')
+  if (baseEpoch < generation || baseEpoch > epoch || epoch - baseEpoch > 1024)
+    throw new Error('a base of another generation, or of a later epoch')
   if (baseRecords < 1 || baseRecords > records) throw new Error('a base of no records, or of more')
   if (baseEpoch === epoch && (baseRecords !== records || patchBytes !== 0)) throw new Error('changes since itself')
   if (patchBytes % (5 + recordBytes) !== 0) throw new Error('a patch of broken entries')
