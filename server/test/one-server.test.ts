@@ -353,6 +353,7 @@ for (const of of ['a dataset', 'a store'])
     const { manifest } = served.updatable?.newest ?? (await hinted())
     const lose = () => (posting.mock.contexts.at(-1) as unknown as Worker).terminate()
     await ready(app)
+    if (served.updatable !== undefined) for (const index of [7, 9]) await edit(served.updatable, index)
     await lose() // idle
     await vi.waitFor(async () => expect(await found(app, manifest, [9])).toBe(recordOf(9)))
     const asked = found(app, manifest, [7])

@@ -3,14 +3,16 @@
 
 import { decodeAnswer, entryBytes, equalBytes, type Manifest, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { queryStore } from '../../tests/support/postgres.js'
 import { PUBLISHER } from '../../tests/support/publishing.js'
 import { thoroughly } from '../../tests/support/thoroughly.js'
 import { usePostgres } from '../../tests/support/use-postgres.js'
 import { openPostgres, PublisherRecord, publish, UpdatableDatabase } from '../dist/index.js'
+import { Prepared } from '../dist/one-server/prepared.js'
 import {
   builtDirectory,
+  type Choices,
   createIn,
   latch,
   listening,
@@ -24,9 +26,9 @@ import { batchOn, bodyOf, contents, KEYED, numbers, refusal, signatureOf } from 
 
 const { store: storeUrl } = usePostgres()
 
-async function begun(): Promise<string> {
+async function begun(choices: Choices = {}): Promise<string> {
   const url = storeUrl()
-  const dir = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
+  const dir = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20, ...choices })
   await (await createIn(await openPostgres(url), dir)).close()
   return url
 }
@@ -119,6 +121,39 @@ thoroughly(
     }
   },
 )
+
+test('a replica follows base and patch, also one that comes later, and prepares each base once', async () => {
+  const begin = vi.spyOn(Prepared, 'begin')
+  onTestFinished(() => begin.mockRestore())
+  const expires = 4_000_000_000
+  const url = await begun({ oneServer: true, expires, headroom: 1000 })
+  const writer = await joined(url, false)
+  const replica = await joined(url, true)
+  begin.mockClear()
+  const patches: (string | undefined)[] = []
+  for (const [count, bases] of [
+    [1, 1],
+    [2, 1],
+    [900, 2],
+    [1, 2],
+  ] as const) {
+    const operations = Array.from({ length: count }, (_, n) => add(`new ${patches.length} ${n}`))
+    const { epoch } = await writer.publish(batchOn(writer, operations, { expires }))
+    for (const each of [writer, replica]) await showing(each, epoch)
+    const { manifest } = writer.newest
+    const patchOf = ({ newest }: UpdatableDatabase) => newest.oneServer!.patch(toHex(manifest.oneServer!.patchHash))
+    expect(toHex(replica.newest.manifestBytes)).toBe(toHex(writer.newest.manifestBytes))
+    expect(patchOf(replica)).toEqual(patchOf(writer))
+    expect([replica, writer].map(each => each.bases.length)).toEqual([bases, bases])
+    patches.push(patchOf(replica) && toHex(patchOf(replica)!))
+  }
+  expect(patches.map(patch => (patch === undefined ? 0 : patch.length / 2))).toEqual([43, 3 * 43, 0, 43])
+  expect(begin).toHaveBeenCalledTimes(2) // each of them, the third epoch
+  const late = await joined(url, true)
+  expect(late.newest.oneServer!.isOf(writer.newest.manifest)).toBe(true)
+  for (const { bases } of [writer, replica, late])
+    for (const base of bases) expect(await base.prepared!.made).toHaveLength(base.prepared!.hint!.length)
+})
 
 test('a replica and the writer answer at both epochs, the same, while batches are written', async () => {
   const url = await begun()

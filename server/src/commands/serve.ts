@@ -1,7 +1,7 @@
 // `keyhush serve`: load, listen, and stop in good order. stdout gets one line, the address; the log goes to stderr.
 
 import { readFile } from 'node:fs/promises'
-import { hasOneServer, MAX_SHARDS } from '@keyhush/protocol'
+import { MAX_SHARDS } from '@keyhush/protocol'
 import type { FastifyInstance } from 'fastify'
 import { BoundedLog } from '../base/bounded-log.js'
 import { BuildError } from '../base/errors.js'
@@ -134,8 +134,8 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   }
   for (const { name, dir } of named) {
     const dataset = await withProgress(onProgress => loadDataset(dir, onProgress))
-    if (options.instant !== false && hasOneServer(dataset.manifest))
-      say(name)(preparedBytes(dataset.core, dataset.manifest))
+    if (options.instant !== false && dataset.base !== undefined)
+      say(name)(preparedBytes(dataset.core, dataset.base.manifest))
     mounted.push({ name, dataset })
   }
   return mounted
