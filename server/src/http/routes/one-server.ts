@@ -45,13 +45,12 @@ export function oneServerRoute(app: Routes, surroundings: Surroundings, lookups:
 /** The base that a request asks at. Throws a Refusal. */
 function baseOf(epochs: Epochs, query: OneServerQuery): Base {
   expectDatabase(epochs, query)
-  const { newest, bases } = epochs
-  if (!hasOneServer(newest.manifest))
-    throw new Refusal('bad_request', 'suite: expected a database with a public hint for one server, got one without')
   const { generation, epoch } = query
-  const base = bases.find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
-  if (base === undefined) throw epochUnknown(newest.manifest)
-  return base
+  const base = epochs.bases.find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
+  if (base !== undefined) return base
+  const found = epochs.find(generation, epoch)
+  if (found === undefined || hasOneServer(found.manifest)) throw epochUnknown(epochs.newest.manifest)
+  throw new Refusal('bad_request', 'suite: expected a database with a public hint for one server, got one without')
 }
 
 /** Checks a request at the base that it asks at, and says how long one answer is. */
