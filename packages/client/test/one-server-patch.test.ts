@@ -5,7 +5,9 @@ import { baseOf, HEADER_BYTES, instantLayout, ONE_SERVER_PATH, patchEntries } fr
 import { oneServerCosts } from '@keyhush/wasm/one-server'
 import { describe, expect, test } from 'vitest'
 import { sampled } from '../../../tests/support/thorough.js'
+import type { Change } from '../src/index.js'
 import { Patched } from '../src/scheme/one-server/patched.js'
+import { rest } from './support/clock.js'
 import { core, hex } from './support/harness.js'
 import { A, bytesOf, epochUnknown, type Misbehave, type Network, ok, on, problem } from './support/network.js'
 import {
@@ -25,8 +27,8 @@ import {
 } from './support/one-server.js'
 import { drawing } from './support/random.js'
 import { publishSigned } from './support/signed.js'
+import { textOf, told } from './support/watched.js'
 
-const textOf = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
 const ABSENT = ['nobody', 'no one']
 
 /** Keys of every fate since the base. */
@@ -248,6 +250,27 @@ describe('of a patch', () => {
     const asked = network.seen.slice(before).filter(({ path }) => path.startsWith('/v1/blobs/'))
     expect(asked.map(({ init }) => new Headers(init.headers).has('range'))).toEqual([true, false])
   })
+})
+
+test('a watched key is followed from where the patch has it', async () => {
+  const { made, network, harness, map } = await opened()
+  const keys = Object.values(FATES).map(([key]) => key)
+  const heard: Record<string, string> = {}
+  for (const key of keys) {
+    const hear = (change: Change) => {
+      heard[key] = told(change)
+    }
+    const watch = await harness.drive(map.watch(key, hear, { save: () => {} }))
+    expect(textOf(watch.value), key).toBe(made.values.get(key))
+  }
+  const before = keys.map(key => made.values.get(key))
+  made.change(...keys.map((key, i) => [key, made.values.has(key) && i % 2 === 0 ? undefined : `now ${i}`] as const))
+  publishSigned(network, made.newest)
+  await harness.drive(map.sync())
+  await rest()
+  const { epoch } = made.newest.manifest
+  const changes = keys.map((key, i) => [key, `${before[i]} → ${made.values.get(key)} at ${epoch}, list`])
+  expect(heard).toEqual(Object.fromEntries(changes))
 })
 
 test('of the same entropy, requests at two epochs of a base share no secret', async () => {
