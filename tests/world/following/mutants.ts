@@ -158,7 +158,7 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'B5',
     name: 'a busy server is asked three times',
     file: 'packages/client/src/servers/ask.ts',
-    find: 'error.retryAfterMs === undefined ? attempt++ === ATTEMPTS : clock.now() + pause - start > WIRE_MS',
+    find: 'error.retryAfterMs === undefined ? attempt++ === ATTEMPTS : clock.now() + pause > until',
     replace: 'attempt++ === ATTEMPTS',
     play: { file: 'waits-for-busy.test.ts', test: /^instant/ },
     shows: /RateLimited|NetworkError|answered/,

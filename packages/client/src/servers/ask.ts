@@ -256,7 +256,7 @@ export async function repeated<T>(
   giveWay: () => void = () => {},
 ): Promise<T> {
   const { clock, connection } = link.environment
-  const start = clock.now()
+  const until = clock.now() + WIRE_MS + unreadyMs
   return await link.meter.asking(async () => {
     for (let [attempt, tries] = [1, 1]; ; ) {
       const losses = connection?.losses
@@ -269,10 +269,7 @@ export async function repeated<T>(
           await online(link, signal)
         } else {
           const pause = error.retryAfterMs ?? BACKOFF_MS
-          const isOver =
-            error.retryAfterMs === undefined
-              ? attempt++ === ATTEMPTS
-              : clock.now() + pause - start > WIRE_MS + unreadyMs
+          const isOver = error.retryAfterMs === undefined ? attempt++ === ATTEMPTS : clock.now() + pause > until
           if (isOver || !isPassing(error)) throw error
           giveWay()
           await sleepAfter(error, link, pause, signal)

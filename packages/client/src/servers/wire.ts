@@ -48,10 +48,11 @@ export async function onTheWire<T>(
       // Not if the page's own policy has kept it from leaving.
       const isKept = error instanceof NetworkError && !error.retryable
       const most = isMalformed ? Math.min(MALFORMED_ATTEMPTS, attempts) : attempts
-      const isSpared = isUnready && pause <= unready
-      if (isKept || isFinal(error) || (pause >= left && !isSpared)) throw error
-      if (isSpared) unready -= pause
-      else left -= pause
+      const spared = isUnready ? Math.min(pause, unready) : 0
+      unready -= spared
+      left += spared
+      if (isKept || isFinal(error) || pause >= left) throw error
+      left -= pause
       if (!isUnready && attempt++ >= most) throw error
       if (pause > 0) await sleepAfter(error, link, pause, signal)
     }
