@@ -81,12 +81,21 @@ test('arguments of a coordinator that do not fit are refused before anything is 
   const store = `${await temporaryDirectory()}/heads`
   const url = 'http://a-{shard}:80'
   const refused = (words: string, ...args: string[]) => expectRefused(keyhush('serve', '--port', '0', ...args), words)
-  for (const count of ['3', '1', '512', url])
+  for (const count of ['512', url])
     await refused('expected their number, a power of two up to 256, and URLs', '--shards', count, url, '--store', store)
   await refused('expected URLs such as http://a-{shard}.shards:8080, got none', '--shards', '4', '--store', store)
   await refused('expected one --store and no --dataset', '--shards', '4', url, '--store', store, '--dataset', 'd')
-  const limited = ['--shards', '4', url, '--store', store, '--rate-limit']
-  await refused('expected at least 160, as one lookup counts with 4 shards, got 159', ...limited, '159')
-  await refused('expected --store postgres://…', ...limited, '160', '--replica')
-  await refused('expected --store postgres://…', '--shards', '4', url, '--store', store, '--replica')
+  await refused('--next: expected --shards too', '--next', '4', url, '--store', store)
+  const one = ['--shards', '4', url, '--store', store]
+  await refused(
+    '--next: expected their number, a power of two up to 256, and URLs, got "3"',
+    ...one,
+    '--next',
+    '3',
+    url,
+  )
+  const limited = [...one, '--next', '8', url, '--rate-limit']
+  await refused('expected at least 320, as one lookup counts with 8 shards, got 319', ...limited, '319')
+  await refused('expected --store postgres://…', ...limited, '320', '--replica')
+  await refused('expected --store postgres://…', ...one, '--replica')
 })
