@@ -182,6 +182,30 @@ describe('of a patch', () => {
     expect(received).toEqual([entryBytes])
   })
 
+  test('the beginning is kept, and the hint, while they are on their way: epochs that come meanwhile download the end', async () => {
+    const made = changed()
+    const network = serverOf(made.epochs)
+    let release = () => {}
+    const released = new Promise<void>(resolve => {
+      release = resolve
+    })
+    network.misbehave[A] = on('/v1/blobs/', genuine => released.then(() => genuine))
+    const { harness, map } = await openedOn(network)
+    for (const value of ['later', 'latest']) {
+      made.change(['name-7.example', value])
+      publishSigned(network, made.newest)
+      await harness.drive(map.sync())
+    }
+    const asked = map.get('name-7.example')
+    release()
+    expect(textOf(await harness.drive(asked))).toBe('latest')
+    const blobs = network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
+    const hintPath = `/v1/blobs/${hex(made.newest.manifest.oneServer!.hintHash)}`
+    expect(blobs.filter(({ path }) => path === hintPath)).toHaveLength(1)
+    const isWhole = ({ init }: (typeof blobs)[number]) => !new Headers(init.headers).has('range')
+    expect(blobs.filter(({ path }) => path !== hintPath).map(isWhole)).toEqual([true, false, false])
+  })
+
   test('hint and patch have the bytes that are computed beforehand', async () => {
     const made = changed()
     const network = serverOf(made.epochs)

@@ -12,10 +12,12 @@ import { getWholeBlob, type Link } from '../../servers/transport.js'
 import type { Equipment, SchemeContext } from '../scheme.js'
 import { Patched } from './patched.js'
 
-/** What was downloaded for the last epoch is kept for the next. */
+/** What was downloaded for the last epoch, or is on its way, is kept for the next. */
 export class Downloads {
-  #hint: { readonly hash: Uint8Array; readonly bytes: Uint8Array } | undefined
+  #hint: { readonly hash: Uint8Array; readonly bytes: Promise<Uint8Array> } | undefined
   #patch: { readonly of: OneServerFields; readonly bytes: Uint8Array } | undefined
+  /** the patches that are on their way, one after the other: each may begin the next */
+  #patches: Promise<unknown> = Promise.resolve()
 
   /**
    * Resolves when hint and patch are those that the publisher has signed. `hintBytes`: of the public hint; no patch is longer. Throws
@@ -32,15 +34,14 @@ export class Downloads {
     const { patchBytes } = manifest.oneServer!
     if (patchBytes > hintBytes)
       throw malformedPatch(link, `expected a patch of at most ${hintBytes} bytes, got one of ${patchBytes}`)
-    const [hint, patch] = await Promise.all([
-      this.#hintOf(context, manifest, hintBytes, link, signal),
-      this.#patchOf(context, manifest, link, signal),
-    ])
+    const coming = this.#patches.then(() => this.#patchOf(context, manifest, link, signal))
+    this.#patches = coming.catch(() => {})
+    const [hint, patch] = await Promise.all([this.#hintOf(context, manifest, hintBytes, link, signal), coming])
     const changes = readPatch(link, manifest, patch)
     return { base: baseOf(manifest), hint, manifestHash: inCore(core, () => core.blake3(bytes)), changes }
   }
 
-  async #hintOf(
+  #hintOf(
     context: SchemeContext,
     { oneServer }: Manifest,
     length: number,
@@ -49,8 +50,12 @@ export class Downloads {
   ): Promise<Uint8Array> {
     const { hintHash: hash } = oneServer!
     if (this.#hint && equalBytes(this.#hint.hash, hash)) return this.#hint.bytes
-    const bytes = await signedBlob(context, hash, length, 'public hint', link, signal)
-    this.#hint = { hash, bytes }
+    const bytes = signedBlob(context, hash, length, 'public hint', link, signal)
+    const hint = { hash, bytes }
+    this.#hint = hint
+    bytes.catch(() => {
+      if (this.#hint === hint) this.#hint = undefined
+    })
     return bytes
   }
 
