@@ -270,26 +270,42 @@ test('a server that starts again prepares the base from its store, and says so m
   expect(await found(app, manifest, [9, 10])).toBe(recordOf(9) + recordOf(10))
 })
 
-test('started again before the newest base is signed, a server prepares the one before too, which clients use', async () => {
-  const storage = await createIn(new RememberingStorage(), directory)
-  const before = await opened(storage, { oneServer: false, history: 1 })
-  for (let n = 0; n < 80; n++) await edit(before, n) // so many that the store needs no list any more to know the newest records
-  await before.addSignature(signatureOf(before))
-  const { manifest } = before.newest
-  await editAll(before, 0)
-  const started = async () => {
-    const updatable = await opened(await storage.asOf(storage.transactions), { history: 1 })
-    await Promise.all(updatable.bases.map(base => base.prepared!.made))
-    return updatable
-  }
-  const after = await started()
-  const { app } = await withComputations({ updatable: after }, { instant: false })
-  expect(await found(app, manifest, [9])).toBe(recordOf(9))
-  expect((await patchAt(app, manifest)).length).toBe(80)
-  expect(await found(app, before.newest.manifest, [9])).toBe(hex(pseudoRandom(RECORD_BYTES, 9)))
-  await before.addSignature(signatureOf(before))
-  expect((await started()).bases.length).toBe(1)
-})
+/** A new base, and what it has at index 9, where `nine` was before. */
+const newBases: Record<string, (updatable: UpdatableDatabase, nine: string) => Promise<string>> = {
+  'the newest base': async updatable => {
+    await editAll(updatable, 0)
+    return hex(pseudoRandom(RECORD_BYTES, 9))
+  },
+  'a new generation': async (updatable, nine) => {
+    await updatable.publish(batchOn(updatable, [{ op: 'generation', headroom: 10 }], { expires: EXPIRES }))
+    return nine
+  },
+}
+for (const [what, begin] of Object.entries(newBases))
+  test(`started again before ${what} is signed, a server prepares the base before too, which clients use`, async () => {
+    const storage = await createIn(new RememberingStorage(), directory)
+    const before = await opened(storage, { oneServer: false, history: 1 })
+    // So many that the store needs no list any more to know the newest records.
+    const edited: string[] = []
+    for (let n = 0; n < 80; n++) edited.push(await edit(before, n))
+    await before.addSignature(signatureOf(before))
+    const { manifest } = before.newest
+    const newest = await begin(before, edited[9]!)
+    const started = async () => {
+      const updatable = await opened(await storage.asOf(storage.transactions), { history: 1 })
+      await Promise.all(updatable.bases.map(base => base.prepared!.made))
+      return updatable
+    }
+    const after = await started()
+    const { app } = await withComputations({ updatable: after }, { instant: false })
+    expect(await found(app, manifest, [9])).toBe(recordOf(9))
+    expect((await patchAt(app, manifest)).map(([, , record]) => record)).toEqual(edited)
+    expect(await found(app, before.newest.manifest, [9])).toBe(newest)
+    await before.addSignature(signatureOf(before))
+    expect((await started()).bases.length).toBe(1)
+    await edit(before, 9)
+    expect((await started()).bases.length).toBe(1)
+  })
 
 thoroughly('a copy whose manifest names another hint is found out before it is signed', async () => {
   const good = await hintedStore({ oneServer: false })
@@ -364,6 +380,21 @@ for (const of of ['a dataset', 'a store'])
     const { problems } = (await app.inject('/readyz')).json() as { problems?: string[] }
     expect(problems).toBeUndefined()
   })
+
+test('the base before is answered no more once its thread has ended: clients move on', async () => {
+  const updatable = await hintedStore()
+  const { app } = await withComputations({ updatable }, { instant: false })
+  await ready(app)
+  const { manifest } = updatable.newest
+  const posting = vi.spyOn(Worker.prototype, 'postMessage')
+  onTestFinished(() => posting.mockRestore())
+  expect(await found(app, manifest, [9])).toBe(recordOf(9))
+  const thread = posting.mock.contexts.at(-1) as unknown as Worker
+  await editAll(updatable, 0)
+  await thread.terminate()
+  await vi.waitFor(async () => expect(await found(app, manifest, [9])).toBe('epoch_unknown'))
+  expect(await found(app, updatable.newest.manifest, [9])).toBe(hex(pseudoRandom(RECORD_BYTES, 9)))
+})
 
 test('its thread ends with the database: nothing is answered any more', async () => {
   const updatable = await hintedStore()

@@ -45,6 +45,10 @@ export class Lingering {
     return this.#current?.epoch
   }
 
+  get generation(): Generation | undefined {
+    return this.#current?.generation
+  }
+
   /** Answers a generation that lingered when the process ended, and clears away what is left of others. */
   async resume(core: Core, { generation, old }: Head): Promise<void> {
     const lingering = old !== undefined && old.until > this.#now() ? old : undefined

@@ -83,7 +83,8 @@ export async function load(
       )
       const proofs = await loader.proofs(database, previous?.manifest, newest.manifest, lists)
       const generation = new Generation(core, { database, ...directory, slotMarks }, proofs)
-      const base = isOld ? undefined : await loader.base(generation, newest.manifest, directoryBytes)
+      const leadsBack = !isOld || (await loader.leadsBack(newest.manifest))
+      const base = leadsBack ? await loader.base(generation, newest.manifest, directoryBytes) : undefined
       const isLast = before?.manifest.oneServer?.baseEpoch !== base?.manifest.epoch
       generation.base =
         before && base && isLast
@@ -289,6 +290,12 @@ class Loader {
     }
     this.#checkBlocks(newest, directory, directoryBytes, blocks)
     return { directory, directoryBytes, previousDirectoryBytes, blocks }
+  }
+
+  /** Whether the lists since the base of an epoch are there. The first is removed first. */
+  async leadsBack({ oneServer, epoch }: Manifest): Promise<boolean> {
+    const first = (oneServer?.baseEpoch ?? epoch) + 1
+    return first > epoch || (await this.#store.lists.read(first)) !== undefined
   }
 
   /**

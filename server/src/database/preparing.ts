@@ -64,8 +64,9 @@ export class Preparing {
     }
   }
 
-  /** Not if there is a newer base, or will be, that has a thread of its own: memory does not lead back to this one any more. */
+  /** If there is a newer base, or will be, memory does not lead back to this one any more: it is answered no more. */
   async #prepareAnew(base: Base, from: Generation): Promise<void> {
     if (this.#newest() === from && from.base === base) await this.#begin(base, from)
+    else await this.end(base)
   }
 }

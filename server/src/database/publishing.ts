@@ -328,7 +328,7 @@ export class Publishing {
         ...directories,
         batch: record,
         until,
-        oldest: oldestKept(known.manifest, known.manifest, history),
+        oldest: oldestKept(known.manifest, newest.manifest, history),
       }
       if (!(await orFree(store.begin(changes)))) throw new Error(ANOTHER_PROCESS)
       const epoch = generation.epochOf(known, directoryBytes)

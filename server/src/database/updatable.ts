@@ -126,12 +126,14 @@ export class UpdatableDatabase extends ChangingEpochs<EpochInMemory> {
       await updatable.#answered.lingering.resume(core, head)
       await updatable.signed.read()
       updatable.folding?.catchUp()
-      const { preparing, generation } = updatable.#answered
+      const { preparing, generation, lingering } = updatable.#answered
       if (preparing.answers && generation.base !== undefined)
         options.onPreparing?.(preparedBytes(core, generation.base.manifest))
       // Until the newest epoch is signed, clients use the one before.
       const told = updatable.#answered.shown.find(epoch => epoch === updatable.signed.told)
-      for (const base of new Set([told?.oneServer, generation.base])) await preparing.prepare(base, generation)
+      const from = told === lingering.epoch ? lingering.generation : undefined
+      if (told?.oneServer !== generation.base) await preparing.prepare(told?.oneServer, from ?? generation)
+      await preparing.prepare(generation.base, generation)
       await updatable.#processes.join(updatable.#isReplica)
       return updatable
     } catch (error) {
