@@ -263,4 +263,7 @@ test.each<[string, number, string, RegExp]>([
       : reply
   await expect(sharded.publish(batchOn(sharded, [edit('key 1')]))).rejects.toMatchObject({ code: 'not_ready' })
   expect(sharded.publishing!.problem).toMatch(words)
+  // It is not shown any more once that is over.
+  shards.proxy.lie = (_shard, _path, reply) => reply
+  await expect.poll(() => sharded.publishing!.problem).toBeUndefined()
 })

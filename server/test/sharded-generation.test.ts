@@ -98,7 +98,9 @@ test('clients that are open find what was and what is new, at operators that mov
   nextSets[1]!.proxy.lie = (_shard, _path, reply) => (isAway ? { status: 503, body: Buffer.from('away') } : reply)
   await expect(run(generation(named))).rejects.toMatchObject({ exit: 3 })
   expect(operators.map(({ sharded }) => sharded.newest.manifest.epoch)).toEqual([2, 2])
+  expect(operators[1]!.sharded.publishing!.problem).toMatch(/^--next: expected its shards to make epoch 3, got: /)
   isAway = false
+  await expect.poll(() => operators[1]!.sharded.publishing!.problem).toBeUndefined()
   expect(await run(generation(named))).toMatchObject({ generation: 2, epoch: 3, changes: 0, began: false })
   const [a, b] = operators.map(({ sharded }) => sharded)
   expect(a!.newest.manifestBytes).toEqual(b!.newest.manifestBytes)

@@ -55,6 +55,13 @@ export interface PublishedShards<E extends EpochOfShards> extends Omit<Shards, '
   onFailure(error: Error): void
 }
 
+/** What did not reply to a check, and is asked again. */
+interface Doubted {
+  readonly what: string
+  readonly ask: () => Promise<unknown>
+  readonly note: (error: Error) => unknown
+}
+
 /** A batch that is stored as the intent. */
 interface Begun {
   readonly hash: string
@@ -73,6 +80,8 @@ export class ShardedPublishing<E extends EpochOfShards> {
   readonly #pause: () => Promise<unknown>
   readonly #stopping = new AbortController()
   #begun: Begun | undefined
+  /** of the newest check, while no batch has begun since */
+  #doubted: readonly Doubted[] = []
   /** by what has it */
   readonly #problems = new Map<string, string>()
 
@@ -152,12 +161,41 @@ export class ShardedPublishing<E extends EpochOfShards> {
     const { core, newest } = this.#database
     const read = await readOperations(core, newest.manifest, batch)
     if (!('headroom' in read)) return await this.#checkParts(batch, read)
-    const next = await this.#nextGeneration(batch, read).catch((error: Error) => {
-      if (!(error instanceof Refusal) || error.code === 'batch_refused') throw error
-      this.#noteNext(batch, error)
+    const ask = async () => (await this.#nextGeneration(batch, read)).close()
+    const next = { what: NEXT, ask, note: (error: Error) => this.#noteNext(batch, error) }
+    if (!(await this.#replies(next))) {
+      this.#askAgain([next])
       throw new Refusal('not_ready', 'a shard of the next generation does not answer; run it again')
-    })
-    next.close()
+    }
+  }
+
+  /** Whether it does, and takes the batch. Throws its refusal of the batch. */
+  async #replies({ what, ask, note }: Doubted): Promise<boolean> {
+    try {
+      await ask()
+    } catch (error) {
+      if (isTrap(error)) throw error
+      if (!(error instanceof Refusal) || error.code !== 'batch_refused') {
+        note(error as Error)
+        return false
+      }
+      this.#problems.delete(what)
+      throw error
+    }
+    this.#problems.delete(what)
+    return true
+  }
+
+  /** Asks until each replies, so that a problem which is over is not shown. */
+  #askAgain(doubted: readonly Doubted[]): void {
+    this.#doubted = doubted
+    const isOver = () => this.#doubted !== doubted || this.#stopping.signal.aborted
+    const untilReply = async (each: Doubted) => {
+      const note = (error: Error) => isOver() || each.note(error)
+      do await this.#pause()
+      while (!isOver() && !(await this.#replies({ ...each, note }).catch(() => true)))
+    }
+    for (const each of doubted) void untilReply(each)
   }
 
   /** The first epoch of the next generation. Throws a `batch_refused` Refusal unless all its shards stand on the head. */
@@ -180,30 +218,29 @@ export class ShardedPublishing<E extends EpochOfShards> {
     const { core, newest } = this.#database
     const { fabric, manifest } = newest
     const refused: { readonly line: number; readonly reason: string }[] = []
-    let isAway = false
+    const away: Doubted[] = []
     const check = async (part: ShardPart, shard: number) => {
       const known = newest.shards[shard]!
+      const body = partOn(core, known, batch, part)
+      const ask = async () => {
+        const { partitions } = (await sendPart(this.#shards, shard, body, 'check')) as CheckedBatch
+        if (partitions > known.manifest.partitions) refused.push({ line: part.lastAdd, reason: FULL })
+      }
+      const doubted = { what: `shard ${shard}`, ask, note: (error: Error) => this.#note(shard, batch, error) }
       try {
-        const checked = await sendPart(this.#shards, shard, partOn(core, known, batch, part), 'check')
-        if ((checked as CheckedBatch).partitions > known.manifest.partitions)
-          refused.push({ line: part.lastAdd, reason: FULL })
-        this.#problems.delete(`shard ${shard}`)
+        if (!(await this.#replies(doubted))) away.push(doubted)
       } catch (error) {
-        const { code, message, reply } = error as Refusal
-        if (code === 'batch_refused') {
-          const line = part.lines[(reply.line ?? 0) - 1] ?? Number.POSITIVE_INFINITY
-          refused.push({ line, reason: message.includes('begin a new') ? FULL : message.replace(/^line \d+: /, '') })
-        } else {
-          isAway = true
-          this.#note(shard, batch, error as Error)
-        }
+        const { message, reply } = error as Refusal
+        const line = part.lines[(reply.line ?? 0) - 1] ?? Number.POSITIVE_INFINITY
+        refused.push({ line, reason: message.includes('begin a new') ? FULL : message.replace(/^line \d+: /, '') })
       }
     }
     await Promise.all((await cut(core, manifest, batch, read, fabric.shards)).map(check))
+    this.#askAgain(away)
     const [first] = refused.sort((a, b) => a.line - b.line)
     if (first !== undefined && first.line < Number.POSITIVE_INFINITY) refuse(first.line, first.reason)
     if (first !== undefined) throw new Refusal('batch_refused', first.reason)
-    if (isAway) throw new Refusal('not_ready', 'a part of this database takes no batches now; run it again')
+    if (away.length > 0) throw new Refusal('not_ready', 'a part of this database takes no batches now; run it again')
   }
 
   /** The intent is on disk. */
@@ -212,6 +249,7 @@ export class ShardedPublishing<E extends EpochOfShards> {
     const status = this.#finish(decodeBatch(body), hash).catch(this.#fail)
     status.catch(() => {}) // nobody may be waiting
     this.#begun = { hash, status }
+    this.#doubted = []
     return this.#begun
   }
 
