@@ -192,7 +192,7 @@ function fabricOf(flag: Fabric['flag'], [count = '', ...templates]: readonly str
 function say(name: string | undefined): (bytes: number) => void {
   const of = name === undefined ? '' : ` of ${name}`
   return bytes => {
-    const each = `${Math.ceil(bytes / 1e6)} MB of memory for each epoch${of}, and for two while one follows the other`
+    const each = `${Math.ceil(bytes / 1e6)} MB of memory for each base${of}, and two are kept`
     process.stderr.write(`keyhush: lookups with one server take ${each}\n`)
   }
 }
