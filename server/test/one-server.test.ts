@@ -270,6 +270,24 @@ test('a server that starts again prepares the base from its store, and says so m
   expect(await found(app, manifest, [9, 10])).toBe(recordOf(9) + recordOf(10))
 })
 
+test('epochs of one base may have more partitions than it: lookups at each are answered, also after a start', async () => {
+  const storage = await createIn(new RememberingStorage(), directory)
+  const before = await opened(storage, { oneServer: false })
+  const first = before.newest.manifest
+  const added = Array.from({ length: 10 }, (_, n) => ({ op: 'add', value: hex(pseudoRandom(RECORD_BYTES, n)) }))
+  await before.publish(batchOn(before, added, { encoding: 'hex', expires: EXPIRES }))
+  const { manifest } = before.newest
+  expect(manifest.partitions).toBeGreaterThan(first.partitions)
+  expect(manifest.oneServer).toMatchObject({ baseEpoch: 1, baseRecords: RECORDS })
+  const { app } = await withComputations(
+    { updatable: await opened(await storage.asOf(storage.transactions)) },
+    { instant: false },
+  )
+  await ready(app)
+  for (const at of [first, manifest]) expect(await found(app, at, [RECORDS - 1])).toBe(recordOf(RECORDS - 1))
+  expect((await patchAt(app, manifest)).map(([index, kind]) => [index, kind])[9]).toEqual([RECORDS + 9, 1])
+})
+
 /** A new base, and what it has at index 9, where `nine` was before. */
 const newBases: Record<string, (updatable: UpdatableDatabase, nine: string) => Promise<string>> = {
   'the newest base': async updatable => {
