@@ -12,13 +12,13 @@ const figureIn = async (path: string, figure: RegExp) =>
   Number(figure.exec(await readFile(new URL(path, ROOT), 'utf8'))![1])
 
 /** For an app that looks up instantly and keeps no state. */
-const INSTANT_BYTES = 74_200
+const INSTANT_BYTES = 74_300
 /** of it, before there is a map */
-const AT_ONCE_BYTES = 38_250
+const AT_ONCE_BYTES = 38_350
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
 const KEEPING_BYTES = 181_900
 
-test('an app that looks up instantly ships at most 74.2 kB of brotli; code for states, signatures and witnesses is loaded on demand', async () => {
+test('an app that looks up instantly ships at most 74.3 kB of brotli; code for states, signatures and witnesses is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
   const bytes = { atOnce: bytesOf(parts.atOnce), instant: bytesOf(parts.instant), keeping: bytesOf(parts.keeping) }
   console.log('brotli, bytes:', { ...bytes, 'auto, in the end': bytesOf([...parts.instant, ...parts.keeping]) })

@@ -156,8 +156,8 @@ export interface OpenWithOptions extends Development, ProofsPackages {
   /**
    * Whether the map keeps a stream to each server open, and so follows new epochs within a second. Default: in browsers yes, elsewhere
    * no, because a stream keeps a process from ending until `close()`. One visible page of a site reads the streams and tells the others;
-   * while all pages are hidden, none follows. Without streams a map follows at `sync()`, and when servers no longer answer its epoch: with
-   * one server, its base. In mode `local` it then follows at `sync()` alone.
+   * while all pages are hidden, none follows. Without streams a map follows at `sync()`, and when servers no longer answer its epoch; with
+   * one server in mode `instant`, at a lookup after five minutes. In mode `local` it then follows at `sync()` alone.
    */
   readonly push?: boolean | undefined
 

@@ -310,6 +310,24 @@ test('of the same entropy, requests at two epochs of a base share no secret', as
   expect(new Set([...once, ...(await askedAt(made.epochs.slice(0, -1)))]).size).toBe(4)
 })
 
+test('without streams a map follows at a lookup after five minutes, whatever is asked', async () => {
+  const views = new Set<string>()
+  for (const key of ['name-7.example', 'name-8.example', 'nobody']) {
+    const { made, network, harness, map } = await opened()
+    await harness.drive(map.get(key))
+    made.change(['name-7.example', 'later'])
+    publishSigned(network, made.newest)
+    harness.clock.sleep(250_000)
+    expect(textOf(await harness.drive(map.get('name-7.example')))).toBe('first value 7')
+    harness.clock.sleep(100_000)
+    const before = network.seen.length
+    expect(await harness.drive(map.getText(key))).toBe(made.values.get(key))
+    views.add(String(seenOf(network, before)))
+    expect(map.epoch).toBe(made.newest.manifest.epoch)
+  }
+  expect(views.size).toBe(1)
+})
+
 test('the patch that is in force when a lookup begins counts', async () => {
   const { made, network, harness, map } = await opened()
   await harness.drive(map.get('new-1'))

@@ -149,8 +149,11 @@ export const WATCH_CHECK_MS = 24 * 3_600_000
 /** How long a filter still answers after a server has shown a newer epoch that it has not reached. */
 export const FILTER_BEHIND_MS = 60_000
 
-/** After how long without a word of any server they are asked before a filter answers. Streams have a line every 15 s. */
-export const FILTER_UNHEARD_MS = 300_000
+/**
+ * After how long without a word of any server they are asked before a filter answers, and without a look before a lookup with one server,
+ * which answers an old epoch for as long as its base. Streams have a line every 15 s.
+ */
+export const UNHEARD_MS = 300_000
 
 /** The longest pause after the first download of a filter has failed; the first is BACKOFF_MS, and each doubles. */
 export const FILTER_LONGEST_PAUSE_MS = 120_000

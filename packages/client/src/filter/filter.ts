@@ -9,8 +9,8 @@ import {
   BACKOFF_MS,
   FILTER_BEHIND_MS,
   FILTER_LONGEST_PAUSE_MS,
-  FILTER_UNHEARD_MS,
   SLOW_MS,
+  UNHEARD_MS,
 } from '../base/constants.js'
 import { ClosedError, KeyhushError, ProtocolError, ServerError, UnsupportedError } from '../base/errors.js'
 import type { FilterState, StorageKind } from '../base/events.js'
@@ -174,7 +174,7 @@ export class Filter implements Reader {
    */
   async hear(asked: How = {}): Promise<void> {
     const { clock, connection } = this.#parts.environment
-    const isHeard = Math.abs(clock.date() - this.#heardAt) < FILTER_UNHEARD_MS
+    const isHeard = Math.abs(clock.date() - this.#heardAt) < UNHEARD_MS
     if (this.#held === undefined || isHeard || connection?.isOffline) return
     const heard = () => this.heard()
     this.#hearing ??= this.follow(asked)

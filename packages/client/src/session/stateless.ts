@@ -5,7 +5,7 @@
 import type { InstantOf, Manifest } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable } from '../base/abort.js'
-import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
+import { ATTEMPTS, BACKOFF_MS, UNHEARD_MS } from '../base/constants.js'
 import { ClosedError, ServerError, TamperedError, UsageError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
@@ -77,6 +77,8 @@ export class StatelessSession implements Session {
   #successor: Pick<Session, 'ask'> | undefined
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
+  /** when the servers were last asked what is newest */
+  #looked = 0
   /** whether `#syncing` uses replies to requests that were sent before it began */
   #hasHeard = false
   /** the servers' first replies, if they were asked already */
@@ -179,7 +181,9 @@ export class StatelessSession implements Session {
     for (let attempt = 1; ; attempt++) {
       assertAlive(core)
       const unoffered = lacking(this.#scheme, this.#downloads, atLeast) // it may be offered again
-      if (unoffered || signing?.hasExpired(this.#at!.manifest)) await this.follow()
+      // Without streams it would stay where it is for as long as its base is answered.
+      const isOld = this.#scheme.equip && Math.abs(environment.clock.date() - this.#looked) > UNHEARD_MS
+      if (unoffered || isOld || signing?.hasExpired(this.#at!.manifest)) await this.follow()
       const at = this.#at!
       signing?.checkExpiry(at.manifest)
       const { manifest } = at
@@ -404,6 +408,7 @@ export class StatelessSession implements Session {
   /** To the newest epoch that the servers it needs show, and that the publisher has signed, if a key was given. */
   async #moveToNewest(signal: AbortSignal, asked: Partial<Looking> = {}): Promise<void> {
     const before = this.#at
+    this.#looked = this.#parts.environment.clock.date()
     const { at } = await this.#look(before, signal, asked)
     const moves = at !== undefined && (before === undefined || isNews(at.manifest, before.manifest))
     // What has taken over may be at an older epoch.
