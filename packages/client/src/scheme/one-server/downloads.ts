@@ -100,6 +100,7 @@ async function signedBlob(
   begin: Uint8Array = new Uint8Array(),
 ): Promise<Uint8Array> {
   const from = begin.length
+  // An end is asked for once: the whole takes its place, also where a proxy or an old browser does not let a Range pass.
   const asking = from > 0 ? { once: true } : { unreadyMs: UNREADY_MS }
   const rest = await askOne([link], asking, signal, (link, signal, told) =>
     getWholeBlob(link, toHex(hash), length - from, signal, told, from),
