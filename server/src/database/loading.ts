@@ -314,7 +314,7 @@ class Loader {
       const list = (await this.#store.lists.read(epoch)) ?? this.#wrong(`expected update list ${epoch}, got none`)
       lists.push(manifest.pointproofs === undefined ? list : splitUpdateList(list).list)
     }
-    const base = baseBefore(memory, { ...manifest, oneServer, epoch: last }, directoryBytes, lists, after)
+    const base = await baseBefore(memory, { ...manifest, oneServer, epoch: last }, directoryBytes, lists, after)
     return base ?? this.#wrong('expected the patch of these lists, got another')
   }
 

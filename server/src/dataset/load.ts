@@ -100,7 +100,7 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
     const between = await readBetween(core, dir, { manifest, bytes: manifestBytes })
     const known = [...between.map(known => known.manifest), manifest]
     const lists = known.filter(({ updateListBytes }) => updateListBytes > 0).map(of => readUpdateList(core, dir, of))
-    const base = loadBase(core, database, dir, manifest, directory, lists)
+    const base = await loadBase(core, database, dir, manifest, directory, lists)
     const blobs = new Map(
       [...blobsOf(manifest), ...between.map(({ manifest: of }) => listOf(of))].map(({ hash, bytes }) => [
         toHex(hash),
@@ -216,17 +216,17 @@ async function readBetween(core: Core, dir: string, newest: KnownManifest): Prom
 }
 
 /** Throws DatasetError if the lists do not lead to the epoch from a base with the patch that the manifest names. */
-function loadBase(
+async function loadBase(
   core: Core,
   database: DatabaseHandle,
   dir: string,
   manifest: Manifest,
   directory: Uint8Array,
   lists: readonly Uint8Array[],
-): Base | undefined {
+): Promise<Base | undefined> {
   if (manifest.oneServer === undefined) return undefined
   const isOwn = manifest.oneServer.baseEpoch === manifest.epoch
-  const base = baseBefore({ core, database }, manifest, directory, isOwn ? [] : lists)
+  const base = await baseBefore({ core, database }, manifest, directory, isOwn ? [] : lists)
   if (base !== undefined) return base
   throw new DatasetError(manifestPath(dir), 'expected the patch of its update lists, got another; export it anew')
 }
