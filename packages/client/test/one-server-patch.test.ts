@@ -328,6 +328,15 @@ test('without streams a map follows at a lookup after five minutes, whatever is 
   expect(views.size).toBe(1)
 })
 
+test('a map that cannot look for a newer epoch after five minutes looks up where it is', async () => {
+  const { made, network, harness, map } = await opened()
+  made.change(['name-7.example', 'later'])
+  publishSigned(network, made.newest)
+  network.misbehave[A] = on('/v1/info', () => problem(404, 'not_found'))
+  harness.clock.sleep(350_000)
+  expect(textOf(await harness.drive(map.get('name-7.example')))).toBe('first value 7')
+})
+
 test('the patch that is in force when a lookup begins counts', async () => {
   const { made, network, harness, map } = await opened()
   await harness.drive(map.get('new-1'))

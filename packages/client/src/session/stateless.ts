@@ -71,14 +71,14 @@ export class StatelessSession implements Session {
   readonly #ending = new AbortController()
   readonly #underWay = new Set<Promise<unknown>>()
   #at: Agreed | undefined
+  /** when a server last told of its newest epoch, or was asked for it */
+  #heardAt = 0
   /** what lookups at an epoch need */
   readonly #equipped = new WeakMap<Agreed, Promise<Equipment>>()
   #closed: Promise<void> | undefined
   #successor: Pick<Session, 'ask'> | undefined
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
-  /** when the servers were last asked what is newest */
-  #looked = 0
   /** whether `#syncing` uses replies to requests that were sent before it began */
   #hasHeard = false
   /** the servers' first replies, if they were asked already */
@@ -155,6 +155,10 @@ export class StatelessSession implements Session {
     this.#listening = whileShown(task, this.#closing.signal)
   }
 
+  heard(): void {
+    this.#heardAt = this.#parts.environment.clock.date()
+  }
+
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
     let begun = false
     const answer = this.#lookUp(question, signal, () => {
@@ -174,6 +178,9 @@ export class StatelessSession implements Session {
     const { environment, stats, signing, core, atLeast, directoryAt } = this.#parts
     signal?.throwIfAborted()
     await environment.pause() // the app asks in a task of its own, perhaps right after open()
+    // An old epoch is answered for as long as its base is: nothing else says that there is a newer one.
+    const isUnheard = Math.abs(environment.clock.date() - this.#heardAt) > UNHEARD_MS
+    if (this.#scheme.equip && isUnheard) await this.follow().catch(() => {})
     signal?.throwIfAborted()
     const start = environment.clock.now()
     const before = stats.onlineTotal()
@@ -181,9 +188,7 @@ export class StatelessSession implements Session {
     for (let attempt = 1; ; attempt++) {
       assertAlive(core)
       const unoffered = lacking(this.#scheme, this.#downloads, atLeast) // it may be offered again
-      // Without streams it would stay where it is for as long as its base is answered.
-      const isOld = this.#scheme.equip && Math.abs(environment.clock.date() - this.#looked) > UNHEARD_MS
-      if (unoffered || isOld || signing?.hasExpired(this.#at!.manifest)) await this.follow()
+      if (unoffered || signing?.hasExpired(this.#at!.manifest)) await this.follow()
       const at = this.#at!
       signing?.checkExpiry(at.manifest)
       const { manifest } = at
@@ -408,7 +413,7 @@ export class StatelessSession implements Session {
   /** To the newest epoch that the servers it needs show, and that the publisher has signed, if a key was given. */
   async #moveToNewest(signal: AbortSignal, asked: Partial<Looking> = {}): Promise<void> {
     const before = this.#at
-    this.#looked = this.#parts.environment.clock.date()
+    this.heard()
     const { at } = await this.#look(before, signal, asked)
     const moves = at !== undefined && (before === undefined || isNews(at.manifest, before.manifest))
     // What has taken over may be at an older epoch.
