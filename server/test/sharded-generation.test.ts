@@ -224,8 +224,10 @@ test('a coordinator finishes by itself a generation that it has begun, whatever 
 test('after it, a coordinator starts with both sets or with the new one, and says what to do with others', async () => {
   const { restart, storage, shards, next, named } = await grown()
   const moved = await restart()
-  const [before, body] = [moved.sharded.newest.manifest, batchOn(moved.sharded, [generation(named)])]
-  await moved.sharded.publish(body)
+  const before = moved.sharded.newest.manifest
+  // Its expiry is the batch's, whatever the shards were built with.
+  await moved.sharded.publish(batchOn(moved.sharded, [generation(named)], { expires: 4_000_000_000 }))
+  expect(moved.sharded.newest.manifest.expires).toBe(4_000_000_000)
   const { manifestHash } = moved.sharded.newest
   await moved.sharded.close()
   const answers = (sharded: ShardedDatabase) => sharded.list().map(({ epoch }) => epoch)
