@@ -283,7 +283,9 @@ describe('a file', () => {
     const list = numbered(3).set('key 1', 'x'.repeat(25)).set('key 0', 'edited')
     const error = (await bring(list).catch((reason: unknown) => reason)) as BuildError
     expect(error).toBeInstanceOf(BuildError)
-    expect(error.message).toMatch(/new\.csv:3: expected a value of at most 20 bytes, got 25\. Nothing was sent\./)
+    expect(error.message).toMatch(
+      /new\.csv:3: expected a value of at most 20 bytes, got 25\. Nothing was sent; other lengths need /,
+    )
     const [, line] = /`keyhush build (.*?)`/.exec(error.message) ?? []
     expect(line).toMatch(/new\.csv --out next --succeeds manifest\.bin --max-value-bytes 25$/)
     expect(error.message).toContain('`curl -o manifest.bin http://a.example/v1/manifest`')
@@ -301,6 +303,9 @@ describe('a file', () => {
     const { bring, world } = await begun('key,value\none,abc\ntwo,def\n', 2, {})
     await expect(bring('key,value\none,abc\ntwo,d\n')).rejects.toThrow(
       /:3: expected a value of exactly 3 bytes.* got 1\./,
+    )
+    await expect(bring('key,value\none,abc\ntwo,0a0b0c\n')).rejects.toThrow(
+      / got 6\. .*; if it is hex, give --value-enc/,
     )
     expect(world.sent).toBe(0)
     await world.end()

@@ -179,9 +179,10 @@ test('foreign keys, keys that stand twice and values of another length are refus
   await (await build(shape, 1, [own!, twice])).refused(
     `${twice}:1: the same key as on line ${line + 1} of ${own}; delete`,
   )
-  for (const value of ['1234', '123456']) {
+  for (const value of ['1234', '123456', '0a0b0c0d0e']) {
+    const hex = value.length === 10 ? 'if it is hex, give --value-encoding hex; otherwise ' : ''
     const other = await dataFile('other.csv', `key,value\n${key},${value}\n`)
-    const reason = `${other}:2: expected a value of 5 bytes, got ${value.length}; plan a shape with --variable`
+    const reason = `${other}:2: expected a value of 5 bytes, got ${value.length}; ${hex}plan a shape with --variable`
     await (await build(shape, 1, [other])).refused(reason)
     await expectRefused(keyhush('split', '--shape', shape, '--out', join(parts, '../more'), other), reason)
   }

@@ -98,6 +98,8 @@ test('a batch that one shard refuses changes none, and the refusal names the low
     code: 'batch_refused',
     message: expect.stringMatching(/^line \d+: the shard of this key is full; leave/),
   })
+  const [hex] = await refusal([edit('key 1', '0a0b0c0d0e')])
+  expect(hex.message).toMatch(/got 10; if it is hex, give --value-encoding hex; otherwise for values of other lengths/)
   const [generation] = await refusal([{ op: 'generation' }])
   expect(generation).toMatchObject({ code: 'batch_refused', line: 1 })
   expect([epochsOf(each), sharded.newest.manifest.epoch]).toEqual([all(1), 1])

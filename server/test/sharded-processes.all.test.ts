@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { expectRefused, keyhush } from './command.js'
 import { freePort, temporaryDirectory } from './helpers.js'
 import { coordinatorOf, LIST, requestFor, SHARDS, shardFolders, shardsFrom } from './sharded-helpers.js'
-import { command, serving } from './spawned.js'
+import { command, serving, started } from './spawned.js'
 
 const SERVE = ['serve', '--host', '127.0.0.1', '--log-level', 'error', '--drain-seconds', '0']
 
@@ -98,4 +98,13 @@ test('arguments of a coordinator that do not fit are refused before anything is 
   await refused('expected at least 320, as one lookup counts with 8 shards, got 319', ...limited, '319')
   await refused('expected --store postgres://…', ...limited, '320', '--replica')
   await refused('expected --store postgres://…', ...one, '--replica')
+})
+
+test('a coordinator says which shard it waits for while it starts', async () => {
+  const shards = ['--shards', '2', `http://127.0.0.1:${await freePort()}/s{shard}`]
+  const store = ['--store', `${await temporaryDirectory()}/heads`]
+  const { printed } = started(process.execPath, [command, ...SERVE, '--port', '0', ...shards, ...store])
+  await expect
+    .poll(() => printed.stderr)
+    .toMatch(/^keyhush: waiting for a shard of --shards: shard \d at .*ECONNREFUSED/m)
 })

@@ -1,7 +1,7 @@
 // How a coordinator starts: of its shards it makes the manifest anew, and compares it with what it has stored.
 
 import { decodeManifest, encodeManifest } from '@keyhush/protocol'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { MemoryStorage } from '../dist/index.js'
 import { ShardedDatabase } from '../dist/sharded/database.js'
 import { Fabric } from '../dist/sharded/fabric.js'
@@ -105,6 +105,23 @@ test('it waits for shards that start with it', async () => {
     shard === 1 && away-- > 0 ? { status: 503, body: Buffer.from('starting') } : reply
   expect((await opened(shards.template, new MemoryStorage())).newest.manifest.shards).toBe(SHARDS)
   expect(away).toBeLessThanOrEqual(0)
+})
+
+test('after a minute it says what to do about a shard that is behind', async () => {
+  const shards = await shardsFrom(await shardFolders())
+  const storage = new Kept()
+  await (await opened(shards.template, storage)).close()
+  const body = Buffer.from(JSON.stringify({ code: 'epoch_unknown', message: 'another', generation: 1, epoch: 0 }))
+  const clock = vi.spyOn(performance, 'now')
+  onTestFinished(() => clock.mockRestore())
+  shards.proxy.lie = (shard, _path, reply) => {
+    if (shard !== 1) return reply
+    clock.mockReturnValue(1e9)
+    return { status: 404, body }
+  }
+  await expect(opened(shards.template, storage)).rejects.toThrow(
+    /^--shards: expected all shards to answer within a minute, got: shard 1 at .*; start it, or .* give --catch-up the/,
+  )
 })
 
 test('a shard that answers with another epoch than it was asked for is as one that does not answer', async () => {

@@ -166,6 +166,11 @@ async function mountShards(
   const key = shardKey === undefined ? undefined : await readKeyFile(shardKey)
   const batches = await Promise.all(catchUp.map(file => readFile(file)))
   const storage = await openStorageOf(store.dir, replica)
+  // The log does so once it listens.
+  for (const set of sets)
+    set.onChange = ({ problem }) => {
+      if (problem !== undefined) process.stderr.write(`keyhush: waiting for a shard of ${set.flag}: ${problem}\n`)
+    }
   try {
     const sharded = await ShardedDatabase.open(storage, fabric, { next, history, replica, key, batches })
     return { name: store.name, sharded, publisherKeys: publisherKeys.map(({ key }) => key) }

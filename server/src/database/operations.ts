@@ -19,6 +19,7 @@ import { MOST_BATCH_RECORDS_BYTES } from '../base/most.js'
 import { Pace } from '../base/pace.js'
 import { Refusal } from '../base/refusal.js'
 import { decodeValue } from '../dataset/ingest/values.js'
+import { hexHint } from '../dataset/shape.js'
 
 /** n operations, as the core takes them. */
 export interface Operations {
@@ -125,7 +126,7 @@ export async function readOperations(
 
 function misfit({ valueBytes, variable }: Manifest, value: Uint8Array): string {
   const fit = variable ? `at most ${valueBytes} bytes` : `exactly ${valueBytes} bytes, as all values have`
-  return `expected a value of ${fit}, got ${value.length}; for values of other lengths build with --max-value-bytes`
+  return `expected a value of ${fit}, got ${value.length}; ${hexHint(valueBytes, value.length)}for values of other lengths build with --max-value-bytes`
 }
 
 export function refuse(line: number, reason: string): never {

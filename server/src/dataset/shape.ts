@@ -27,7 +27,13 @@ export interface Shape extends Readonly<Record<keyof typeof SHAPE_NUMBERS, numbe
 export function faultOfValue({ valueBytes, variable }: Shape, length: number): string | undefined {
   if (variable ? length <= valueBytes : length === valueBytes) return undefined
   const remedy = variable ? 'longer values' : '--variable'
-  return `expected a value of ${variable ? 'at most ' : ''}${valueBytes} bytes, got ${length}; plan a shape with ${remedy}`
+  const expected = `expected a value of ${variable ? 'at most ' : ''}${valueBytes} bytes`
+  return `${expected}, got ${length}; ${hexHint(valueBytes, length)}plan a shape with ${remedy}`
+}
+
+/** Of a value with too many bytes: hex that was read as text has two for each. */
+export function hexHint(valueBytes: number, length: number): string {
+  return length === 2 * valueBytes ? 'if it is hex, give --value-encoding hex; otherwise ' : ''
 }
 
 /** What all records of a shape have. */

@@ -14,6 +14,7 @@ import { MOST_BATCH_BYTES, MOST_BATCH_RECORDS_BYTES } from '../base/most.js'
 import { type ListOptions, readList } from '../dataset/build.js'
 import { blobsOf } from '../dataset/directory.js'
 import type { KeyedRecords } from '../dataset/ingest/table.js'
+import { hexHint } from '../dataset/shape.js'
 import { RENEWAL } from './batches.js'
 import { type Difference, differenceOf, misfit, portionsOf, tooManyDeletes, valueIn } from './difference.js'
 import { whyGenerationWillPay } from './growth.js'
@@ -135,6 +136,7 @@ function checkFits({ manifest }: NewestEpoch, rows: KeyedRecords, options: Publi
   let longest = 0
   for (let i = 0; i < rows.records; i++) longest = Math.max(longest, valueIn(rows, i).length)
   const { valueBytes, variable } = manifest
+  const { length } = valueIn(rows, row)
   const proofs = builtFor(manifest)
   const choices = [
     `--out next --succeeds ${manifestFile ?? 'manifest.bin'} --max-value-bytes ${longest}`,
@@ -150,7 +152,7 @@ function checkFits({ manifest }: NewestEpoch, rows: KeyedRecords, options: Publi
       : `you build: ${build}; then publish with \`--dataset next\` and another --store`
   throw rows.fault(
     row,
-    `expected a value of ${fit}, got ${valueIn(rows, row).length}. Nothing was sent. Other lengths need a generation that ${remedy}`,
+    `expected a value of ${fit}, got ${length}. Nothing was sent; ${hexHint(valueBytes, length)}other lengths need a generation that ${remedy}`,
   )
 }
 

@@ -460,8 +460,8 @@ class Publication implements Record<Step, () => Promise<void>> {
     throw new PublishError(
       `epoch ${epoch} of the servers (manifest hash ${hash}) is not known to be yours: your key has not signed it, ` +
         `and your record (${this.#record.place}) does not have it. Nothing was sent or signed. If you published it with ` +
-        'another key or elsewhere, give that record with --record. If you built it, give the hash that `build` ' +
-        'printed with --trust-base',
+        'another key or elsewhere, give that record with --record. If you built it, give --trust-base the hash that `build` ' +
+        'printed, or of a sharded database the one that /v1/info shows at all operators',
       4,
     )
   }

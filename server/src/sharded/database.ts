@@ -35,6 +35,8 @@ const PAUSE_MILLISECONDS = 1000
 /** How long a coordinator that starts waits for its shards, which may start with it. */
 const START_MILLISECONDS = 60_000
 
+const CATCH_UP =
+  'if its store is new or an older copy, give --catch-up the batches that it lacks (docs/operations/sharded.md)'
 const BEGIN_ANEW =
   'begin the store anew: give --catch-up the newest manifest of another operator (docs/operations/sharded.md), and no batches'
 
@@ -125,8 +127,8 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
           ? `; if ${storage.location} was lost, ${BEGIN_ANEW}`
           : flag === '--shards' && fabrics.length > 1
             ? '; if --next has taken their place, give that as --shards'
-            : ''
-      throw new DatasetError(flag, `expected all shards to answer, got none of one: ${problem}${hint}`)
+            : `; start it, or ${CATCH_UP}`
+      throw new DatasetError(flag, `expected all shards to answer within a minute, got: ${problem}${hint}`)
     }
     const fabrics = options.next === undefined ? [fabric] : [fabric, options.next]
     const { key, batches = [] } = options
