@@ -40,11 +40,15 @@ test('a failed replica is not asked again while another is sound, and is once it
   const head = { manifest: { ...newer, expires: 1 }, bytes: encodeManifest({ ...newer, expires: 1 }) }
   const [asked, probes] = [[] as string[], [] as string[]]
   let [isBroken, shown] = [true, older.bytes]
+  let meanwhile: string | undefined
   const first = await site((request, response) => {
     if (request.method === 'GET') {
       probes.push(request.url!)
       // Two probes see the epoch before: that is not enough.
-      if (probes.length === 3) shown = head.bytes
+      if (probes.length === 3) {
+        shown = head.bytes
+        meanwhile = fabric.problem
+      }
       return response.end(shown)
     }
     asked.push(`first ${request.url}`)
@@ -68,6 +72,7 @@ test('a failed replica is not asked again while another is sound, and is once it
   expect(fabric.problem).toMatch(/^shard 3 at http:.*\/3: because$/)
   isBroken = false
   await soundAgain
+  expect(meanwhile).toMatch(/^shard 3 at http:.*: expected the manifest of the epoch in use, got another$/)
   expect(probes).toEqual(Array(3).fill('/3/v1/manifest?generation=1&epoch=1'))
   expect(changes.map(({ shard, failed, problem }) => [shard, failed, problem !== undefined])).toEqual([
     [3, 1, true],

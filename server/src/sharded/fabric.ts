@@ -171,7 +171,7 @@ export class Fabric {
     const isLate = error instanceof LateError
     replica[isLate ? 'late' : 'failed']++
     const wasSound = isSound(replica)
-    replica.problem = `shard ${replica.shard} at ${replica.url}: ${error.message}`
+    replica.problem = problemOf(replica, error)
     if (wasSound) {
       replica.probedFrom = performance.now() + replica.rest
       replica.rest = Math.min(LONGEST_REST, 2 * replica.rest)
@@ -196,10 +196,15 @@ export class Fabric {
     const head = this.head?.[replica.shard]
     const at = head === undefined ? '' : `?generation=${head.manifest.generation}&epoch=${head.manifest.epoch}`
     const call = { path: `/v1/manifest${at}`, most: LONGEST_MANIFEST_BYTES }
-    const bytes = await this.#send(replica, call, SHORTEST_DEADLINE).catch(() => undefined)
-    if (bytes === undefined || (head !== undefined && !equalBytes(bytes, head.bytes))) return
-    replica.problem = undefined
-    this.onChange(replica)
+    try {
+      const bytes = await this.#send(replica, call, SHORTEST_DEADLINE)
+      if (head !== undefined && !equalBytes(bytes, head.bytes))
+        throw new Error('expected the manifest of the epoch in use, got another')
+      replica.problem = undefined
+      this.onChange(replica)
+    } catch (error) {
+      replica.problem = problemOf(replica, error as Error)
+    }
   }
 
   /** Sends a body to a process that writes, in its turn. */
@@ -276,4 +281,5 @@ function note({ took }: ShardState, milliseconds: number): void {
   if (took.length > RECENT) took.shift()
 }
 
+const problemOf = ({ shard, url }: Replica, { message }: Error) => `shard ${shard} at ${url}: ${message}`
 const isSound = ({ problem }: Replica) => problem === undefined
