@@ -152,7 +152,7 @@ thoroughly('queries beyond those that may wait are refused, and the others answe
   expect(await found(app, dataset.manifest, [9])).toBe(recordOf(9))
 })
 
-test('another hint than that of the records is not served', async () => {
+thoroughly('another hint than that of the records is not served', async () => {
   const dataset = await hinted()
   const readiness = new Readiness()
   const planted = withOtherHint(dataset)
@@ -300,7 +300,7 @@ const newBases: Record<string, (updatable: UpdatableDatabase, nine: string) => P
   },
 }
 for (const [what, begin] of Object.entries(newBases))
-  test(`started again before ${what} is signed, a server prepares the base before too, which clients use`, async () => {
+  thoroughly(`started again before ${what} is signed, a server prepares the base before too, which clients use`, async () => {
     const storage = await createIn(new RememberingStorage(), directory)
     const before = await opened(storage, { oneServer: false, history: 1 })
     // So many that the store needs no list any more to know the newest records.

@@ -122,7 +122,7 @@ thoroughly(
   },
 )
 
-test('a replica follows base and patch, also one that comes later, and prepares each base once', async () => {
+thoroughly('a replica follows base and patch, also one that comes later, and prepares each base once', async () => {
   const begin = vi.spyOn(Prepared, 'begin')
   onTestFinished(() => begin.mockRestore())
   const expires = 4_000_000_000
