@@ -5,6 +5,7 @@ import { decodeRecord } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
 import { thoroughly } from '../../tests/support/thoroughly.js'
+import { formatOf } from '../dist/dataset/ingest/index.js'
 import { recordBytesView } from '../dist/dataset/view.js'
 import { BuildError, buildDataset, type Dataset } from '../dist/index.js'
 import { builtDataset, type Choices, dataFile, temporaryDirectory } from './helpers.js'
@@ -249,4 +250,9 @@ describe('the file', () => {
     expect((await refusal('a.csv', 'key,value\n', { recordBytes: 4 })).reason).toMatch(/--record-bytes/)
     expect((await refusal('a.txt', 'a\n', { valueEncoding: 'hex' })).reason).toMatch(/--value-encoding/)
   })
+})
+
+test('a file of another format is refused with what to do: for Parquet another command', () => {
+  expect(() => formatOf('list.xlsx')).toThrow(/got another; give --format$/)
+  expect(() => formatOf('list.parquet')).toThrow(/got another; have DuckDB write CSV \(docs\/operations\/build\.md\)$/)
 })

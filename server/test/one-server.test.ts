@@ -300,30 +300,33 @@ const newBases: Record<string, (updatable: UpdatableDatabase, nine: string) => P
   },
 }
 for (const [what, begin] of Object.entries(newBases))
-  thoroughly(`started again before ${what} is signed, a server prepares the base before too, which clients use`, async () => {
-    const storage = await createIn(new RememberingStorage(), directory)
-    const before = await opened(storage, { oneServer: false, history: 1 })
-    // So many that the store needs no list any more to know the newest records.
-    const edited: string[] = []
-    for (let n = 0; n < 80; n++) edited.push(await edit(before, n))
-    await before.addSignature(signatureOf(before))
-    const { manifest } = before.newest
-    const newest = await begin(before, edited[9]!)
-    const started = async () => {
-      const updatable = await opened(await storage.asOf(storage.transactions), { history: 1 })
-      await Promise.all(updatable.bases.map(base => base.prepared!.made))
-      return updatable
-    }
-    const after = await started()
-    const { app } = await withComputations({ updatable: after }, { instant: false })
-    expect(await found(app, manifest, [9])).toBe(recordOf(9))
-    expect((await patchAt(app, manifest)).map(([, , record]) => record)).toEqual(edited)
-    expect(await found(app, before.newest.manifest, [9])).toBe(newest)
-    await before.addSignature(signatureOf(before))
-    expect((await started()).bases.length).toBe(1)
-    await edit(before, 9)
-    expect((await started()).bases.length).toBe(1)
-  })
+  thoroughly(
+    `started again before ${what} is signed, a server prepares the base before too, which clients use`,
+    async () => {
+      const storage = await createIn(new RememberingStorage(), directory)
+      const before = await opened(storage, { oneServer: false, history: 1 })
+      // So many that the store needs no list any more to know the newest records.
+      const edited: string[] = []
+      for (let n = 0; n < 80; n++) edited.push(await edit(before, n))
+      await before.addSignature(signatureOf(before))
+      const { manifest } = before.newest
+      const newest = await begin(before, edited[9]!)
+      const started = async () => {
+        const updatable = await opened(await storage.asOf(storage.transactions), { history: 1 })
+        await Promise.all(updatable.bases.map(base => base.prepared!.made))
+        return updatable
+      }
+      const after = await started()
+      const { app } = await withComputations({ updatable: after }, { instant: false })
+      expect(await found(app, manifest, [9])).toBe(recordOf(9))
+      expect((await patchAt(app, manifest)).map(([, , record]) => record)).toEqual(edited)
+      expect(await found(app, before.newest.manifest, [9])).toBe(newest)
+      await before.addSignature(signatureOf(before))
+      expect((await started()).bases.length).toBe(1)
+      await edit(before, 9)
+      expect((await started()).bases.length).toBe(1)
+    },
+  )
 
 thoroughly('a copy whose manifest names another hint is found out before it is signed', async () => {
   const good = await hintedStore({ oneServer: false })

@@ -17,8 +17,10 @@ export type KeyedFormat = Exclude<Format, 'bin'>
 export function formatOf(file: string): Format {
   const extension = extname(file).slice(1).toLowerCase()
   const format = FORMATS.find(name => name === extension)
-  if (format === undefined)
-    throw new BuildError(`expected a name in ${FORMATS.join(', ')}, got another; give --format`, file)
+  if (format === undefined) {
+    const advice = extension === 'parquet' ? 'have DuckDB write CSV (docs/operations/build.md)' : 'give --format'
+    throw new BuildError(`expected a name in ${FORMATS.join(', ')}, got another; ${advice}`, file)
+  }
   return format
 }
 
