@@ -23,7 +23,10 @@ export interface MadeOf {
   readonly list: Uint8Array | undefined
 }
 
-/** Gives a generation the base of its newest epoch: that of the epoch before, if that is not too long ago and its patch has room for the list; else the epoch itself. */
+/**
+ * Gives a generation the base of its newest epoch. It keeps the base of the epoch before while that is young and its patch has room for the
+ * list. Otherwise the epoch is its own base.
+ */
 export function advanceBase(generation: Generation, { manifest, directoryBytes, list }: MadeOf): Base {
   const { core, database, base } = generation
   const { recordBytes } = manifest

@@ -35,17 +35,22 @@ export function blobPath(dir: string, hash: Uint8Array): string {
   return join(dir, BLOBS, toHex(hash))
 }
 
+interface NamedBlob {
+  readonly hash: Uint8Array
+  readonly bytes: number
+}
+
 /** What clients download of an epoch besides its manifest, the partitions first. */
-export function blobsOf(manifest: Manifest): { readonly hash: Uint8Array; readonly bytes: number }[] {
+export function blobsOf(manifest: Manifest): NamedBlob[] {
   const { records, partitions, keyed, directoryHash, directoryBytes, slotMarksHash } = manifest
-  const { updateListHash, updateListBytes, pointproofs } = manifest
-  const blobs = Array.from({ length: partitions }, (_, q) => ({
+  const { updateListBytes, pointproofs } = manifest
+  const blobs: NamedBlob[] = Array.from({ length: partitions }, (_, q) => ({
     hash: contentHash(manifest, q),
     bytes: partitionBytes(manifest),
   }))
   if (keyed) blobs.push({ hash: directoryHash, bytes: directoryBytes })
   if (slotMarksHash !== undefined) blobs.push({ hash: slotMarksHash, bytes: records })
-  if (updateListBytes > 0) blobs.push({ hash: updateListHash, bytes: updateListBytes })
+  if (updateListBytes > 0) blobs.push(listOf(manifest))
   if (pointproofs !== undefined) {
     blobs.push({ hash: pointproofs.rowsHash, bytes: rowListsBytes(manifest) })
     blobs.push({ hash: pointproofs.keyHash, bytes: POINTPROOFS_KEY_BYTES })
@@ -54,10 +59,7 @@ export function blobsOf(manifest: Manifest): { readonly hash: Uint8Array; readon
 }
 
 /** The update list that led to an epoch. */
-export function listOf({ updateListHash, updateListBytes }: Manifest): {
-  readonly hash: Uint8Array
-  readonly bytes: number
-} {
+export function listOf({ updateListHash, updateListBytes }: Manifest): NamedBlob {
   return { hash: updateListHash, bytes: updateListBytes }
 }
 

@@ -150,8 +150,8 @@ export const WATCH_CHECK_MS = 24 * 3_600_000
 export const FILTER_BEHIND_MS = 60_000
 
 /**
- * After how long without a word of any server they are asked before a filter answers, and without a look before a lookup with one server,
- * which answers an old epoch for as long as its base. Streams have a line every 15 s.
+ * A map that has heard nothing of its servers for so long asks them for the newest epoch: before a filter answers, and before a lookup with
+ * one server, which answers an old epoch for as long as its base. Streams have a line every 15 s.
  */
 export const UNHEARD_MS = 300_000
 
