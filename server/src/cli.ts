@@ -389,6 +389,11 @@ program
     'read keys from standard input as build reads txt, one a line; eight are looked up at once, fewer are padded',
   )
   .option('--json', 'print lines of JSON: {"key", "value"}; value is null if absent; base64 instead if not UTF-8')
+  .addOption(
+    new Option('--value-encoding <encoding>', 'encoding that values are printed in (default: utf8)').choices(
+      VALUE_ENCODINGS,
+    ),
+  )
   .addHelpText(
     'after',
     '\nExit status: 0 if a key was found, 1 if none was, 2 if a lookup failed, 6 if standard output is closed or full.',
@@ -592,5 +597,9 @@ function systemMessage(error: SystemError): string {
   const [, reason] = getSystemErrorMap().get(errno) ?? []
   const about = path ?? (port === undefined ? address : `${address}:${port}`)
   if (reason === undefined || about === undefined) return message
+  if (code === 'ENOENT') {
+    const pattern = /[*?]/.test(about) ? ': no file fits this pattern' : ''
+    return `${about}: expected a file or directory, got none (ENOENT); check the name${pattern}`
+  }
   return `${about}: ${reason} (${code})${HINTS[code ?? ''] ?? ''}`
 }

@@ -16,7 +16,7 @@ const MOST_FLAGS: Readonly<Record<string, number>> = {
   export: 4,
   audit: 10,
   publish: 19,
-  get: 5,
+  get: 6,
   keygen: 1,
   log: 2,
   'ceremony init': 2,

@@ -71,13 +71,16 @@ test('a set says found or absent', async () => {
   expect(stdout).toBe('"otter" found ""\n"auk" absent\n')
 })
 
-test('a value that is not UTF-8 is base64', async () => {
+test('a value that is not UTF-8 is base64, and in another encoding each value is text', async () => {
   const content = 'key,value\notter,00ff\n'
   const { urls, close } = await startPair({ format: 'csv', content, valueEncoding: 'hex' })
   onTestFinished(close)
   const { stdout } = await keyhush('get', '--servers', urls.join(), '--json', 'otter')
   expect(JSON.parse(stdout)).toEqual({ key: 'otter', base64: 'AP8=' })
-  expect((await keyhush('get', '--servers', urls.join(), 'otter')).stdout).toBe('"otter" found base64 "AP8="\n')
+  const found = async (...args: string[]) => (await keyhush('get', '--servers', urls.join(), ...args, 'otter')).stdout
+  expect(await found()).toBe('"otter" found base64 "AP8="\n')
+  expect(await found('--value-encoding', 'hex')).toBe('"otter" found "00ff"\n')
+  expect(await found('--value-encoding', 'base64', '--json')).toBe('{"key":"otter","value":"AP8="}\n')
 })
 
 test('the status is 1 if no key is there', async () => {

@@ -186,7 +186,7 @@ test('foreign keys, keys that stand twice and values of another length are refus
     await (await build(shape, 1, [other])).refused(reason)
     await expectRefused(keyhush('split', '--shape', shape, '--out', join(parts, '../more'), other), reason)
   }
-  expect((await readdir(join(parts, '../more'))).length).toBe(0)
+  expect(await readdir(join(parts, '..'))).not.toContain('more')
   await expectRefused(
     keyhush('split', '--shape', shape, '--out', parts, '--format', 'bin', own!),
     'expected a format with keys',

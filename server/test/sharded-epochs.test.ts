@@ -99,7 +99,9 @@ test('a batch that one shard refuses changes none, and the refusal names the low
     message: expect.stringMatching(/^line \d+: the shard of this key is full; leave/),
   })
   const [hex] = await refusal([edit('key 1', '0a0b0c0d0e')])
-  expect(hex.message).toMatch(/got 10; if it is hex, give --value-encoding hex; otherwise for values of other lengths/)
+  expect(hex.message).toMatch(
+    /got 10; if it is hex, give --value-encoding hex; otherwise for values of other lengths begin/,
+  )
   const [generation] = await refusal([{ op: 'generation' }])
   expect(generation).toMatchObject({ code: 'batch_refused', line: 1 })
   expect([epochsOf(each), sharded.newest.manifest.epoch]).toEqual([all(1), 1])

@@ -1,9 +1,10 @@
 // A coordinator and its shards as processes, which are killed, stopped and started again while lookups go on.
 
+import { join } from 'node:path'
 import { open } from '@keyhush/client'
 import { decodeManifest } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
-import { expectRefused, keyhush } from './command.js'
+import { expectRefused, keyhush, runKeyhush } from './command.js'
 import { freePort, temporaryDirectory } from './helpers.js'
 import { coordinatorOf, LIST, requestFor, SHARDS, shardFolders, shardsFrom } from './sharded-helpers.js'
 import { command, serving, started } from './spawned.js'
@@ -98,6 +99,10 @@ test('arguments of a coordinator that do not fit are refused before anything is 
   await refused('expected at least 320, as one lookup counts with 8 shards, got 319', ...limited, '319')
   await refused('expected --store postgres://…', ...limited, '320', '--replica')
   await refused('expected --store postgres://…', ...one, '--replica')
+  const missing = 'record/*-change-*: expected a file or directory, got none (ENOENT); check the name: no file fits'
+  const key = join(await temporaryDirectory(), 'shards.key')
+  await runKeyhush('keygen', '--out', key)
+  await refused(missing, ...one, '--shard-key', key, '--catch-up', 'record/*-change-*')
 })
 
 test('a coordinator says which shard it waits for while it starts', async () => {

@@ -179,6 +179,7 @@ test('--shards makes a sharded database, which takes batches; a list that leaves
   const rows = Array.from({ length: 100 }, (_, i) => `animal ${i},place ${100 + i}\n`)
   await writeFile(animals, `key,value\n${rows.join('')}`)
   const started = await dev({}, '--shards', '4')
+  expect(started.printed.text).toContain('run dev again: here no generation begins')
   const { servers, publisherKey } = started
   const map = await open({ servers, publisherKey, mode: 'instant' })
   expect([text(await map.get('animal 7')), await map.get('auk')]).toEqual(['place 107', undefined])

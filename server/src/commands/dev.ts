@@ -146,6 +146,7 @@ export async function dev(data: string, options: DevArguments, withheld?: DevTex
         paste(urls, isOpen, publisherKey),
         differs ? goesOn(folder, data) : '',
         howToChange(data, list, changes),
+        sharded ? NO_GENERATION : '',
         isOpen ? warning(reached) : '',
         kept ? '' : notKept(ports, sharded === undefined),
       ]
@@ -289,6 +290,10 @@ ${list === undefined ? 'To change the data,' : ofFile} write a batch to changes.
 npx keyhush publish ${changing} changes.jsonl
 `
 }
+
+const NO_GENERATION = `
+The shards have room for some more keys, and for values of their length. For others run dev again: here no generation begins.
+`
 
 function goesOn(folder: string, data: string): string {
   return `

@@ -7,6 +7,7 @@ import { OperatorError } from '../base/errors.js'
 import { ignoredProxy } from '../base/ignored-proxy.js'
 import { keysOf } from '../dataset/ingest/index.js'
 import { readLines } from '../dataset/ingest/lines.js'
+import type { ValueEncoding } from '../dataset/ingest/values.js'
 import { readPublicKey } from '../publisher/files.js'
 
 /** The options of `get` as commander gives them. */
@@ -17,6 +18,7 @@ export interface GetArguments {
   readonly witnesses?: string
   readonly stdin?: boolean
   readonly json?: boolean
+  readonly valueEncoding?: ValueEncoding
 }
 
 /** Keys of --stdin that are looked up at once: so many, or a half, or less, as the list allows. The servers see no other number. */
@@ -47,12 +49,17 @@ export async function get(
   }
 }
 
-async function printAll(map: KeyhushMap, keys: readonly string[], { stdin, json }: GetArguments): Promise<number> {
+async function printAll(
+  map: KeyhushMap,
+  keys: readonly string[],
+  { stdin, json, valueEncoding = 'utf8' }: GetArguments,
+): Promise<number> {
+  const lineOf = json ? jsonLine : line
   let found = 0
   const print = (wanted: readonly string[], values: readonly Found[]) => {
     for (const [i, value] of values.entries()) {
       if (value !== undefined) found++
-      process.stdout.write(`${json ? jsonLine(wanted[i]!, value) : line(wanted[i]!, value)}\n`)
+      process.stdout.write(`${lineOf(wanted[i]!, value && said(value, valueEncoding))}\n`)
     }
   }
   let padTo = AT_ONCE
@@ -87,22 +94,28 @@ async function* several(input: Readable): AsyncGenerator<string[]> {
   if (keys.length > 0) yield keys
 }
 
+/** A value as text. `base64`: in its place, if it has none. */
+interface Said {
+  readonly value?: string | null
+  readonly base64?: string
+}
+
 /** For people, who read one answer a line: no value can look like the next one's. */
-function line(key: string, value: Found): string {
+function line(key: string, value: Said | undefined): string {
   if (value === undefined) return `${quoted(key)} absent`
-  const { value: text, base64 } = said(value)
+  const { value: text, base64 } = value
   return `${quoted(key)} found ${base64 === undefined ? quoted(text) : `base64 ${quoted(base64)}`}`
 }
 
-/** `value` is text, or null: absent. A value that is not UTF-8 is `base64` instead. */
-function jsonLine(key: string, value: Found): string {
-  return quoted({ key, ...(value === undefined ? { value: null } : said(value)) })
+/** null: absent */
+function jsonLine(key: string, value: Said = { value: null }): string {
+  return quoted({ key, ...value })
 }
 
-function said(value: Uint8Array): { readonly value?: string; readonly base64?: string } {
+function said(value: Uint8Array, encoding: ValueEncoding): Said {
   const bytes = Buffer.from(value)
-  const text = bytes.toString()
-  return bytes.equals(Buffer.from(text)) ? { value: text } : { base64: bytes.toString('base64') }
+  const text = bytes.toString(encoding)
+  return bytes.equals(Buffer.from(text, encoding)) ? { value: text } : { base64: bytes.toString('base64') }
 }
 
 /** What JSON leaves as it is and a terminal obeys: other control characters, other ends of lines, a reversed direction of text. */

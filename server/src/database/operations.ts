@@ -124,9 +124,13 @@ export async function readOperations(
   return { kinds, fingerprints, indices, records }
 }
 
-function misfit({ valueBytes, variable }: Manifest, value: Uint8Array): string {
+function misfit({ valueBytes, variable, shards }: Manifest, value: Uint8Array): string {
   const fit = variable ? `at most ${valueBytes} bytes` : `exactly ${valueBytes} bytes, as all values have`
-  return `expected a value of ${fit}, got ${value.length}; ${hexHint(valueBytes, value.length)}for values of other lengths build with --max-value-bytes`
+  const remedy =
+    shards === undefined
+      ? 'build with --max-value-bytes'
+      : 'begin a generation of another shape (docs/operations/sharded.md)'
+  return `expected a value of ${fit}, got ${value.length}; ${hexHint(valueBytes, value.length)}for values of other lengths ${remedy}`
 }
 
 export function refuse(line: number, reason: string): never {

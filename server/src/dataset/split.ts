@@ -1,7 +1,7 @@
 // Splits a list by the shards of its keys: a map over its files, which may run in many processes at once.
 
 import { createHash, type Hash, randomUUID } from 'node:crypto'
-import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync, renameSync, rmdirSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { fromHex } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
@@ -34,6 +34,7 @@ export async function splitSource(
   },
 ): Promise<number> {
   const scratch = join(options.out, `.split-${randomUUID()}`)
+  const isNew = !existsSync(options.out)
   mkdirSync(scratch, { recursive: true })
   const parts = new Parts(core, nameOf(source), scratch, options)
   try {
@@ -51,7 +52,14 @@ export async function splitSource(
   } finally {
     parts.close()
     rmSync(scratch, { recursive: true })
+    if (isNew) removeIfEmpty(options.out)
   }
+}
+
+function removeIfEmpty(folder: string): void {
+  try {
+    rmdirSync(folder)
+  } catch {} // it has parts, or another process writes there
 }
 
 interface PartFile {

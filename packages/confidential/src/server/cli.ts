@@ -35,10 +35,8 @@ const count = (text: string): number => {
 }
 const counted = (flags: string, help: string) => new Option(flags, help).argParser(count)
 const keyOption = () => new Option('--key <file>', "the owner's key file").makeOptionMandatory()
-const encodingOption = () =>
-  new Option('--value-encoding <encoding>', 'encoding of the values in the file')
-    .choices(VALUE_ENCODINGS)
-    .default('utf8')
+const encodingOption = (of = 'of the values in the file') =>
+  new Option('--value-encoding <encoding>', `encoding ${of}`).choices(VALUE_ENCODINGS).default('utf8')
 
 const program = new Command('keyhush-confidential')
   .description('Confidential databases: who may ask may guess. Limits, or permission to ask, make guesses expensive.')
@@ -218,6 +216,7 @@ program
   .option('--witnesses <file>', 'with --publisher-key: policy; accept only what enough of its witnesses have seen')
   .option('--stdin', 'read keys from standard input, one a line')
   .option('--json', 'print lines of JSON, as `keyhush get`')
+  .addOption(encodingOption('that values are printed in'))
   .action(async (keys: string[], options: GetConfidentialArguments) => {
     status.failed = 2
     const { servers, evaluators = servers, evaluationKey, atLeast, token, priced } = options
