@@ -2,14 +2,12 @@
 
 import { constants } from 'node:os'
 import { answerBytes, HEADER_BYTES, proofsOf, toHex } from '@keyhush/protocol'
-import { type BuildOptions, type BuildSummary, buildDataset } from '../dataset/build.js'
+import { type BuildSummary, buildDataset } from '../dataset/build.js'
 import { PublisherRecord } from '../publisher/record.js'
 import { printSummary, withProgress } from './progress.js'
 
 /** The options of `build` as commander gives them. */
-export type BuildArguments = Omit<BuildOptions, 'onProgress'> & {
-  readonly out: string
-  readonly force?: boolean
+export type BuildArguments = Omit<Parameters<typeof buildDataset>[0], 'onProgress'> & {
   /** a publisher's record that learns of it */
   readonly record?: string
 }
