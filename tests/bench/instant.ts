@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { encodeInstantQuery, HEADER_BYTES } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
-import { type Load, putUnderLoad, type RecordedLookup, recordLookups, repliesAsBefore } from './load.js'
+import { bodyBytes, type Load, putUnderLoad, type RecordedLookup, recordLookups, repliesAsBefore } from './load.js'
 import { type Options, target } from './options.js'
 import { power } from './plot.js'
 import { type Figure, quantile, type Section } from './report.js'
@@ -115,9 +115,6 @@ async function clientMs(servers: readonly string[]): Promise<number[]> {
     return performance.now() - start
   })
 }
-
-const bodyBytes = (lookup: RecordedLookup) =>
-  lookup.reduce((sum, { body, reply }) => sum + body.length + reply.length, 0)
 
 /** Lookups with hints, alone and while as many instant ones wait as may. */
 async function besideOthers(options: Options, pair: Pair, recorded: readonly RecordedLookup[]): Promise<Figure[]> {

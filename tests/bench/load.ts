@@ -2,7 +2,7 @@
 // those of real clients, recorded; the same for a server that gives records away in plain.
 
 import { Agent, request } from 'node:http'
-import type { OpenOptions } from '@keyhush/client'
+import type { KeyhushMap, OpenOptions } from '@keyhush/client'
 
 /** What is sent over and over, and how to tell whether the reply is right. */
 export interface Load {
@@ -76,8 +76,15 @@ export type RecordedLookup = readonly {
   readonly reply: Uint8Array
 }[]
 
-/** Lookups of random records by a client of its own. */
-export async function recordLookups(options: Omit<OpenOptions, 'fetch'>, count: number): Promise<RecordedLookup[]> {
+export const bodyBytes = (lookup: RecordedLookup): number =>
+  lookup.reduce((sum, { body, reply }) => sum + body.length + reply.length, 0)
+
+/** Lookups by a client of its own; of random records, unless it is said of what. */
+export async function recordLookups(
+  options: Omit<OpenOptions, 'fetch'>,
+  count: number,
+  lookUp: (map: KeyhushMap) => Promise<unknown> = map => map.at(Math.floor(Math.random() * map.size)),
+): Promise<RecordedLookup[]> {
   const { open } = await import('@keyhush/client')
   let recorded: RecordedLookup[number][] = []
   const map = await open({
@@ -95,7 +102,7 @@ export async function recordLookups(options: Omit<OpenOptions, 'fetch'>, count: 
   const lookups: RecordedLookup[] = []
   for (let i = 0; i < count; i++) {
     recorded = []
-    await map.at(Math.floor(Math.random() * map.size))
+    await lookUp(map)
     lookups.push(recorded)
   }
   await map.close()

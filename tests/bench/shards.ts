@@ -8,6 +8,7 @@ import { startListening } from '../support/processes.js'
 import { putUnderLoad } from './load.js'
 import type { Options } from './options.js'
 import type { Figure, Section } from './report.js'
+import { shardsBesideOne } from './shards-beside-one.js'
 import { newestManifest, processorMs, Stage } from './stage.js'
 
 const STUBS = fileURLToPath(new URL('shard-stubs.mjs', import.meta.url))
@@ -21,8 +22,14 @@ const LOADS = [
 ] as const
 
 export async function shards(options: Options): Promise<Section[]> {
+  const stubs = await beforeStubs(options)
+  const real = options.all ? await shardsBesideOne(options) : []
+  return [{ title: 'Sharded databases', figures: [...stubs, ...real] }]
+}
+
+async function beforeStubs(options: Options): Promise<Figure[]> {
   console.log(`shards: ${SHARDS} of ${PARTITIONS} partitions`)
-  const figures = await Stage.with(async stage => {
+  return await Stage.with(async stage => {
     const stubs = await startListening(STUBS, `${SHARDS}`, `${PARTITIONS}`)
     try {
       const heads = ['--store', `${stage.folder}/heads`]
@@ -32,7 +39,6 @@ export async function shards(options: Options): Promise<Section[]> {
       await stubs.stop()
     }
   })
-  return [{ title: 'Sharded databases', figures }]
 }
 
 async function measured({ repeats }: Options, { url, pid }: { readonly url: string; readonly pid: number }) {
