@@ -7,8 +7,8 @@ import { rest, until } from './support/clock.js'
 import { buildDatabase } from './support/database.js'
 import { ABSENT, disk, lookups, marked, opened, withheld } from './support/filtered.js'
 import { core, NAMES, refusedBy, sameOnBoth } from './support/harness.js'
-import { A, B, hang, type Misbehave, Network, on, type Seen } from './support/network.js'
-import { publisherKey } from './support/signed.js'
+import { A, B, hang, having, type Misbehave, Network, on, type Seen } from './support/network.js'
+import { publisherKey, signatureOf } from './support/signed.js'
 import { Directory, KEYS, pass, textOf } from './support/watched.js'
 
 const C = 'https://c.example'
@@ -222,6 +222,33 @@ describe('without a usable filter', () => {
     expect(await drive(waiting)).toBe('v0..........')
   })
 
+  test("meanwhile: 'wait' never sends calls that were out of time before the filter came", async () => {
+    const directory = marked()
+    Object.assign(directory.network.misbehave, { [A]: withheld, [B]: withheld })
+    const { map, network, harness, clock } = await filtered(directory, { cover: 1, meanwhile: 'wait' })
+    for (let i = 0; i < 3; i++) await harness.failure(map.get(LISTED, { timeoutMs: 15_000 }))
+    Object.assign(directory.network.misbehave, { [A]: undefined, [B]: undefined })
+    await until(clock, () => map.filter?.state === 'ready')
+    await rest()
+    expect(lookups(network)).toEqual([])
+  })
+
+  test("meanwhile: 'wait' sends nothing about excluded keys, also where the filter answers for a moment only", async () => {
+    const directory = marked()
+    const { map, network, harness, drive } = await filtered(directory, { cover: 0, meanwhile: 'wait' })
+    directory.publish({ [OTHER]: 'new' })
+    Object.assign(network.misbehave, { [A]: withheld, [B]: withheld })
+    await drive(map.sync().catch(() => {}))
+    await pass(harness, 61_000)
+    const call = map.get(ABSENT)
+    await rest()
+    // One gives the list, and the other shows another database of the publisher.
+    const other = marked(true, { databaseId: new Uint8Array(16).fill(1) }).newest
+    Object.assign(network.misbehave, { [A]: undefined, [B]: having(B, [signatureOf(other)], other) })
+    await drive(map.sync().catch(() => {}))
+    expect([await drive(call), map.filter?.state, lookups(network)]).toEqual([undefined, 'behind', []])
+  })
+
   test('one server that shows a newer epoch, and withholds it, ends what the filter says after a minute', async () => {
     const directory = marked()
     const { map, network, drive, harness } = await filtered(directory, { cover: 0, meanwhile: 'ask' })
@@ -251,6 +278,22 @@ test('it opens offline with a stored filter, and answers; a call that must ask b
   expect(lookups(network)).toEqual([])
   Object.assign(directory.network.misbehave, { [A]: undefined, [B]: undefined })
   expect(textOf(await drive(map.get(LISTED)))).toBe('v0..........')
+})
+
+test('a call of too many keys asks for none of them, also where servers have come to allow as many', async () => {
+  const { openStore } = disk()
+  const directory = marked(true, { maxQueries: 4 })
+  const wishes = { cover: 0, meanwhile: 'wait' } as const
+  const before = await filtered(directory, wishes, { storage: 'required' }, { openStore })
+  await before.drive(before.map.close())
+  const away: Misbehave = () => new Response('', { status: 503 })
+  Object.assign(directory.network.misbehave, { [A]: away, [B]: away })
+  const { map, drive, network } = await filtered(directory, wishes, { storage: 'required' }, { openStore })
+  directory.layOutAnew()
+  directory.forget()
+  Object.assign(directory.network.misbehave, { [A]: withheld, [B]: withheld })
+  expect(await drive(map.getMany(Array(5).fill(ABSENT)))).toEqual(Array(5).fill(undefined))
+  expect(lookups(network)).toEqual([])
 })
 
 test('plain keys are not absent from a confidential list: they are refused, and nothing is sent', async () => {

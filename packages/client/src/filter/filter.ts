@@ -135,28 +135,29 @@ export class Filter implements Reader {
     return { epoch: this.#held?.at.manifest.epoch ?? 0, bytes: this.#held?.bytes ?? 0, state: this.state }
   }
 
-  /** Whether a key is proved absent at an epoch that is new enough. */
-  excludes(key: Uint8Array): boolean {
+  /** Which keys are proved absent, one flag a key: of all at one epoch, which is new enough. Undefined: the filter is not ready. */
+  absentOf(keys: readonly Uint8Array[]): readonly boolean[] | undefined {
     const { core } = this.#parts
-    const fingerprint = inCore(core, () => core.fingerprint(key))
-    const isReady = this.state === 'ready'
-    if (!isReady) this.#tell()
-    if (isReady) assertKeys(this.#held!.at.manifest, [key])
-    return isReady && this.#held!.excludes(fingerprint)
+    const prints = inCore(core, () => keys.map(key => core.fingerprint(key)))
+    this.#tell() // it may have expired since
+    if (this.state !== 'ready') return undefined
+    assertKeys(this.#held!.at.manifest, keys)
+    return prints.map(print => this.#held!.excludes(print)) // all are looked at, whichever passes
   }
 
-  /** Resolves when `isOver()`, which is asked again after each change. Throws where the app has refused the download. */
-  async when(isOver: () => boolean, signal: AbortSignal | undefined): Promise<void> {
-    while (!isOver()) {
+  /** Resolves to what `look` returns, which is called again after each change. Throws where the app has refused the download. */
+  async when<T>(look: () => T | undefined, signal: AbortSignal): Promise<T> {
+    for (;;) {
+      const seen = look()
+      if (seen !== undefined) return seen
       if (this.#refusal) throw this.#refusal
-      this.#tell() // it may have expired since
       let wake = () => {}
       const told = new Promise<void>(resolve => {
         wake = resolve
       })
       this.#waiting.add(wake)
       try {
-        await abortable(abortable(told, signal), this.#closing.signal)
+        await abortable(told, signal)
       } finally {
         this.#waiting.delete(wake)
       }

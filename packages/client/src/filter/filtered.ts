@@ -246,22 +246,16 @@ class FilteredSession implements Session {
       )
     const enders = [signal, late, this.#closing.signal]
     const byTick = <R>(question: Question<R>) => scoped(enders, ender => ticks!.ask(question, ender))
-    const most = this.#inner.maxQueries ?? this.#filter.held?.at.manifest.maxQueries ?? padTo
-    const isTooLong = padTo > most // refused alike, whatever its keys are
-    if (keys === undefined || isTooLong) return await (ticks ? byTick(question) : this.#send(question, signal))
+    if (keys === undefined) return await (ticks ? byTick(question) : this.#send(question, signal))
     const isCovered = typeof cover === 'number' && randomBelow(COIN, environment.random) < cover * COIN
-    await environment.pause() // the app may abort a call that it has just made
-    signal?.throwIfAborted()
-    this.#inner.choosing?.filterConsent.look()
-    this.#tend()
-    if (this.#isWanted && ticks === undefined) await abortable(this.#filter.hear(), signal)
-    if (this.#wishes.meanwhile === 'wait') await this.#waitForFilter(signal)
-    if (!this.#isWanted) return await this.#send(question, signal)
-    // All keys are looked at, whichever passes.
-    const absent = keys.map(key => this.#filter.excludes(key))
+    // A call that is out of time before it is sent is never sent: the app may have made it again meanwhile.
+    const absent = await scoped(enders, ender => this.#absentOf(keys, ender))
+    if (absent === 'unfiltered') return await this.#send(question, signal)
     if (ticks && absent.includes(false)) return (await byTick(without(keys, 0, absent, environment.random))) as T
-    const isEmpty = keys.length === 0 && ticks === undefined // random records are all that it wants
-    if (!(absent.includes(false) || isCovered || isEmpty || this.#hasFailed)) {
+    const most = this.#inner.maxQueries ?? this.#filter.held?.at.manifest.maxQueries ?? padTo
+    // Random records are all that a call without keys wants. One of too many is refused alike, whatever its keys are.
+    const isNone = keys.length === 0 || padTo > most
+    if (ticks || !(absent.includes(false) || isCovered || isNone || this.#hasFailed)) {
       stats.lookedUp(stats.onlineTotal(), 0)
       return keys.map(() => undefined) as T
     }
@@ -269,6 +263,30 @@ class FilteredSession implements Session {
       this.#sent(without(keys, padTo, absent, environment.random), [signal, late]) as Promise<T>,
       signal,
     )
+  }
+
+  /** Which keys are proved absent, one flag a key. With `wait`, once the filter says so. `unfiltered`: what answers now needs no filter. */
+  async #absentOf(keys: readonly Uint8Array[], ender: AbortSignal): Promise<readonly boolean[] | 'unfiltered'> {
+    const { environment, stats } = this.#parts
+    const { choosing } = this.#inner
+    await environment.pause() // the app may abort a call that it has just made
+    ender.throwIfAborted()
+    choosing?.filterConsent.look()
+    this.#tend()
+    if (this.#isWanted && this.#ticks === undefined) await abortable(this.#filter.hear(), ender)
+    const waits = this.#wishes.meanwhile === 'wait'
+    const isAwaited = () => waits && this.mode === 'instant' // a state, or a copy, answers as well
+    const look = () => {
+      if (!this.#isWanted) return isAwaited() ? undefined : 'unfiltered'
+      return this.#filter.absentOf(keys) ?? (waits ? undefined : keys.map(() => false))
+    }
+    if (!this.#isWanted && isAwaited()) choosing!.waits() // where a copy is due, that begins it
+    stats.waitingForFilter++
+    try {
+      return await this.#filter.when(look, ender)
+    } finally {
+      stats.waitingForFilter--
+    }
   }
 
   /** What is asked, and when, does not depend on calls: not even whether servers are asked what is new. */
@@ -314,19 +332,6 @@ class FilteredSession implements Session {
     const { manifest } = this.#inner
     if (manifest !== undefined && this.#isWanted && this.#filter.isBefore(manifest))
       this.#filter.follow({}).catch(() => {})
-  }
-
-  /** Or for a state, which answers too; where a copy is due, that begins it. */
-  async #waitForFilter(signal: AbortSignal | undefined): Promise<void> {
-    const { stats } = this.#parts
-    const isOver = () => (this.#isWanted ? this.#filter.state === 'ready' : this.mode !== 'instant')
-    stats.waitingForFilter++
-    try {
-      if (!this.#isWanted && !isOver()) this.#inner.choosing!.waits()
-      await this.#filter.when(isOver, signal)
-    } finally {
-      stats.waitingForFilter--
-    }
   }
 
   async #send<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {

@@ -74,7 +74,7 @@ class FilterSession implements Session {
   excludes(key: Uint8Array): boolean {
     this.#assertOpen()
     this.#filter.hear().catch(() => {}) // for the next call
-    return this.#filter.excludes(key)
+    return this.#filter.absentOf([key])?.[0] ?? false
   }
 
   async ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
@@ -85,14 +85,13 @@ class FilterSession implements Session {
       throw new UsageError("expected a map that looks up, got mode 'filter', which has no records; open another map")
     }
     await abortable(this.#filter.hear(), signal)
-    // All keys are looked at, whichever passes.
-    const excluded = question.keys.map(key => this.#filter.excludes(key))
-    if (excluded.includes(false)) {
+    const absent = this.#filter.absentOf(question.keys)
+    if (absent === undefined || absent.includes(false)) {
       const what = `expected keys that the filter excludes, got one that may be listed, and the filter is ${this.filter.state}`
       throw new UnsupportedError('filter', `${what}; look it up with another map`)
     }
     stats.lookedUp(stats.onlineTotal(), 0)
-    return excluded.map(() => undefined) as T
+    return absent.map(() => undefined) as T
   }
 
   async sync(signal?: AbortSignal): Promise<void> {
