@@ -255,6 +255,36 @@ describe('what was not heard of for long is asked for before the filter answers,
   })
 })
 
+describe.each(['instant', 'filter'] as const)('where no server can be reached, in mode %s', mode => {
+  const away: Environment['fetch'] = () => Promise.reject(new TypeError('fetch failed'))
+  const how = { ...(mode === 'instant' ? filter('wait') : { mode }), storage: 'required' } as const
+  const reopened = async (fetch: (url: string) => ReturnType<Environment['fetch']>) => {
+    const { openStore } = disk()
+    const first = await opened(marked(true, { expires: NOW + 30 * DAY }), how, { openStore })
+    await first.drive(first.map.close())
+    const life = new Harness(first.network, 907, { openStore, fetch })
+    const map = await life.open({ ...how, mode, push: false, publisherKey })
+    const answer = await life.drive(map.get(ABSENT))
+    return { ...life, map, answer, ms: life.clock.now(), failure: () => life.failure(map.get(ABSENT)) }
+  }
+
+  test('a stored filter answers at once, until it expires', async () => {
+    const { clock, map, answer, ms, drive, failure } = await reopened(away as never)
+    expect([answer, ms]).toEqual([undefined, 0])
+    clock.pass(29 * DAY * 1000)
+    expect(await drive(map.get(ABSENT))).toBeUndefined()
+    clock.pass(DAY * 1000)
+    expect(map.filter?.state).toBe('behind')
+    if (mode === 'filter') expect(await failure()).toMatchObject({ code: 'unsupported', reason: 'filter' })
+  })
+
+  test('a silent server is waited for', async () => {
+    const silent = (url: string) => (url.startsWith(A) ? new Promise<never>(() => {}) : away(url, {} as never))
+    const { answer, ms } = await reopened(silent)
+    expect([answer, ms]).toEqual([undefined, 2_000])
+  })
+})
+
 test('where a list cannot be applied for want of memory, the old marks are not taken for those of the new epoch', async () => {
   const directory = marked()
   let fails = false

@@ -286,8 +286,8 @@ test('a call of too many keys asks for none of them, also where servers have com
   const wishes = { cover: 0, meanwhile: 'wait' } as const
   const before = await filtered(directory, wishes, { storage: 'required' }, { openStore })
   await before.drive(before.map.close())
-  const away: Misbehave = () => new Response('', { status: 503 })
-  Object.assign(directory.network.misbehave, { [A]: away, [B]: away })
+  const busy: Misbehave = () => new Response('', { status: 429 })
+  Object.assign(directory.network.misbehave, { [A]: busy, [B]: busy })
   const { map, drive, network } = await filtered(directory, wishes, { storage: 'required' }, { openStore })
   directory.layOutAnew()
   directory.forget()

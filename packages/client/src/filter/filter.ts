@@ -12,7 +12,14 @@ import {
   SLOW_MS,
   UNHEARD_MS,
 } from '../base/constants.js'
-import { ClosedError, KeyhushError, ProtocolError, ServerError, UnsupportedError } from '../base/errors.js'
+import {
+  ClosedError,
+  KeyhushError,
+  NetworkError,
+  ProtocolError,
+  ServerError,
+  UnsupportedError,
+} from '../base/errors.js'
 import type { FilterState, StorageKind } from '../base/events.js'
 import { Turns } from '../base/mutex.js'
 import { ProgressMeter } from '../base/progress.js'
@@ -21,9 +28,9 @@ import { inCore } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import { downloadBlob } from '../scheme/download.js'
 import { FILTER } from '../scheme/facts.js'
-import { sleep } from '../servers/ask.js'
+import { isPassing, sleep } from '../servers/ask.js'
 import { listenTo, lookAt } from '../servers/folder.js'
-import type { Greeting } from '../servers/info.js'
+import { type Greeting, infoOf } from '../servers/info.js'
 import { type Agreed, isExpired } from '../servers/manifests.js'
 import { filterIdentity, namesOf } from '../servers/parties.js'
 import { Lag, type Looking } from '../servers/target.js'
@@ -170,21 +177,40 @@ export class Filter implements Reader {
   }
 
   /**
-   * Before a call is answered here: if nothing was heard of servers for long, they are asked. Offline, and once they are late, it answers all
-   * the same. Called for each call, whatever its keys are.
+   * Before a call is answered here: if nothing was heard of servers for long, they are asked. Offline, once they are late, and as soon as none
+   * of them can be reached, it answers all the same. Called for each call, whatever its keys are.
    */
-  async hear(asked: How = {}): Promise<void> {
+  async hear(greeting?: Greeting): Promise<void> {
     const { clock, connection } = this.#parts.environment
     const isHeard = Math.abs(clock.date() - this.#heardAt) < UNHEARD_MS
     if (this.#held === undefined || isHeard || connection?.isOffline) return
-    const heard = () => this.heard()
-    this.#hearing ??= this.follow(asked)
-      .then(heard, heard) // the next line, or sync(), tries again
-      .finally(() => {
-        this.#hearing = undefined
-      })
+    this.#hearing ??= this.#hear(greeting).finally(() => {
+      this.heard()
+      this.#hearing = undefined
+    })
     await scoped([this.#closing.signal], over => Promise.race([this.#hearing, sleep(clock, SLOW_MS, over)]))
-    heard()
+    this.heard()
+  }
+
+  /** Asks all servers at once. Resolves when it has followed them, or each has failed without a reply; they are asked again meanwhile. */
+  async #hear(greeting: Greeting | undefined): Promise<void> {
+    const { signal } = this.#closing
+    const ask = (link: Link) => greeting?.heard.take(link) ?? link.meter.asking(() => infoOf(link, signal))
+    const infos = new Map(this.#links.map(link => [link, ask(link)]))
+    const take = (link: Link) => {
+      const info = infos.get(link)
+      infos.delete(link)
+      return info
+    }
+    const lost = new Promise<void>(resolve => {
+      let left = infos.size
+      for (const info of infos.values())
+        info.catch(error => {
+          if (error instanceof NetworkError && isPassing(error) && --left === 0) resolve()
+        })
+    })
+    const followed = this.follow({ ...greeting, heard: { take } }).catch(() => {}) // the next line, or sync(), tries again
+    await Promise.race([followed, lost])
   }
 
   /** A server has told of its newest epoch. */
