@@ -1,11 +1,13 @@
 // A server that has as many connections as it may: it says so, and can still open what it needs.
 
+import { createHook } from 'node:async_hooks'
 import dns from 'node:dns'
 import { once } from 'node:events'
-import { createServer, request } from 'node:http'
+import { createServer, type RequestListener, request } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { Duplex } from 'node:stream'
+import { setImmediate as nextTask } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { HEADER_BYTES } from '@keyhush/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -71,8 +73,8 @@ test('connections beyond the bound are counted, and told once a minute', async (
 })
 
 /** A server for `most` connections that never replies, and connections to it from any network. */
-function crowded(most: number) {
-  const server = createServer(() => {})
+function crowded(most: number, begins: RequestListener = () => {}) {
+  const server = createServer(begins)
   const connections = Connections.of(server, { most })
   const open = (remoteAddress: string) => {
     const socket = Object.assign(new Duplex({ read() {} }), { remoteAddress, encrypted: false }) as unknown as Socket
@@ -227,11 +229,43 @@ test('requests on a connection without an address are answered, and log no error
   expect(lines).toEqual([])
 })
 
-test('what a request begins goes on before the next begins, and networks take turns', async () => {
+/** Nothing begins at once, and one request of a kind in each iteration of the loop. */
+function withoutSlices() {
   const usual = slice.milliseconds
-  slice.milliseconds = 0 // nothing begins at once
+  slice.milliseconds = 0
   onTestFinished(() => void Object.assign(slice, { milliseconds: usual }))
-  const turns = new Turns()
+  return usual
+}
+
+test('public reads and other requests take turns apart: behind a flood of reads from its own network, a fence begins at once', async () => {
+  withoutSlices()
+  const begun: string[] = []
+  const { open } = crowded(1000, ({ method }) => void begun.push(method!))
+  for (let i = 0; i < 100; i++) open('192.0.2.1').push('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  open('192.0.2.1').push('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n')
+  while (!begun.includes('POST')) await nextTask()
+  expect(begun.length).toBeLessThan(10)
+})
+
+test('an iteration of the loop has no more callbacks because more requests wait', async () => {
+  withoutSlices()
+  let callbacks = 0
+  const count = (_id: number, type: string) => {
+    if (type === 'Immediate') callbacks += 1
+  }
+  const hook = createHook({ init: count }).enable()
+  onTestFinished(() => void hook.disable())
+  const turns = new Turns(1)
+  const waiting = 1000
+  let begun = 0
+  for (let i = 0; i < waiting; i++) turns.take('', () => void begun++)
+  while (begun < waiting) await nextTask()
+  expect(callbacks).toBeLessThan(50 * waiting)
+})
+
+test('what a request begins goes on before the next begins, and networks take turns', async () => {
+  const usual = withoutSlices()
+  const turns = new Turns(2)
   const seen: string[] = []
   const ended: Promise<void>[] = []
   const begin = (network: string, n: number) =>

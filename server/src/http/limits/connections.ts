@@ -104,7 +104,8 @@ export class Connections {
   /** the reply of the request under way */
   readonly #answering = new WeakMap<Socket, ServerResponse>()
   #isClosing = false
-  readonly #turns = new Turns()
+  /** Public reads take turns of their own, so that a flood of them leaves room for the fence, lookups and the publisher. */
+  readonly #turns = { reads: new Turns(0.5), others: new Turns(2) }
 
   /** Those of `server`. The first call sets the options. */
   static of(server: Server, options: ConnectionsOptions = {}): Connections {
@@ -136,7 +137,8 @@ export class Connections {
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
       if (!this.#begins(request, response)) return
       const { socket } = request
-      this.#turns.take(this.#open.get(socket)?.network ?? '', () => {
+      const turns = request.method === 'GET' || request.method === 'HEAD' ? this.#turns.reads : this.#turns.others
+      turns.take(this.#open.get(socket)?.network ?? '', () => {
         if (socket.destroyed) return
         for (const handler of handlers) handler.call(server, request, response)
       })

@@ -4,16 +4,24 @@
 import { setImmediate } from 'node:timers'
 import { Pace } from '../../base/pace.js'
 
-/** Short, for what is begun waits for the storage, and goes on in later iterations. */
-const SLICE_MILLISECONDS = 2
+/** Callbacks of one iteration, which would else be as many as requests wait. A slice has no time for more. */
+const MOST_TOGETHER = 32
 
 export class Turns {
   /** of each network, in the order of their turns; a connection has one at most */
   readonly #waiting = new Map<string, (() => void)[]>()
-  readonly #pace = new Pace(SLICE_MILLISECONDS)
+  #count = 0
+  /** callbacks under way */
+  #together = 0
+  readonly #pace: Pace
   #isBegun = false
   /** whether none has begun in this slice */
   #isFirst = true
+
+  /** `milliseconds` of a slice. Short, for what is begun waits for the storage, and goes on in later iterations. */
+  constructor(milliseconds: number) {
+    this.#pace = new Pace(milliseconds)
+  }
 
   /** Calls at once if this iteration of the loop has time for it, or in a later one. */
   take(network: string, call: () => void): void {
@@ -25,6 +33,9 @@ export class Turns {
     const others = this.#waiting.get(network)
     if (others === undefined) this.#waiting.set(network, [call])
     else others.push(call)
+    this.#count += 1
+    if (this.#together === MOST_TOGETHER) return
+    this.#together += 1
     setImmediate(this.#turn)
   }
 
@@ -50,6 +61,9 @@ export class Turns {
     const call = calls.shift()!
     this.#waiting.delete(network)
     if (calls.length > 0) this.#waiting.set(network, calls)
+    this.#count -= 1
+    if (this.#count < this.#together) this.#together -= 1
+    else setImmediate(this.#turn)
     call()
   }
 }
