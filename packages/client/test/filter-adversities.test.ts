@@ -5,9 +5,10 @@ import { INSTANT_PATH, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { StateMovedError } from '../src/store/store.js'
 import type { Environment, MemoryStore } from '../src/testing.js'
-import { rest, settle } from './support/clock.js'
+import { drive, ManualClock, rest, settle } from './support/clock.js'
 import { ABSENT, blobs, disk, lookups, marked, opened } from './support/filtered.js'
 import { Harness } from './support/harness.js'
+import { FakeLine } from './support/line.js'
 import { A, B, hang, Network, on } from './support/network.js'
 import { DAY, NOW, publisherKey } from './support/signed.js'
 import { type Directory, KEYS, pass, textOf } from './support/watched.js'
@@ -70,6 +71,45 @@ describe('after a call that the app has given up, all calls are sent until one t
   ] as [string, (life: Awaited<ReturnType<typeof opened>>) => Promise<unknown>][])('%s', async (_, spoil) => {
     expect([await sends(spoil, LISTED), await sends(spoil, ABSENT)]).toEqual([true, true])
   })
+})
+
+test('a map that is opened again, with other options too, knows that a call has failed; a success ends that for all', async () => {
+  const clock = new ManualClock()
+  const directory = marked()
+  const open = (meanwhile: 'ask' | 'wait') => opened(directory, filter(meanwhile), { clock })
+  const sends = async ({ map }: Awaited<ReturnType<typeof opened>>) => {
+    const before = lookups(directory.network).length
+    await drive(
+      clock,
+      map.get(ABSENT).catch(() => {}),
+    )
+    return lookups(directory.network).length > before
+  }
+  const before = await open('wait')
+  directory.network.misbehave[A] = on(INSTANT_PATH, () => new Response('', { status: 503 }))
+  await drive(
+    clock,
+    before.map.get(LISTED).catch(() => {}),
+  )
+  await drive(clock, before.map.close())
+  const [one, other] = [await open('wait'), await open('ask')]
+  expect([await sends(one), await sends(other)]).toEqual([true, true])
+  directory.network.misbehave[A] = undefined
+  expect([await sends(one), await sends(other), await sends(one)]).toEqual([true, false, false])
+})
+
+test('offline, where nothing is sent, absent keys are answered after a failure too; online again all calls are sent', async () => {
+  const connection = new FakeLine()
+  const { map, network, harness, drive } = await opened(marked(), filter('wait'), { connection })
+  Object.assign(connection, { isOffline: true })
+  network.both(() => Promise.reject(new TypeError('Failed to fetch')))
+  expect(await harness.failure(map.get(LISTED))).toMatchObject({ code: 'network' })
+  expect(await drive(map.get(ABSENT))).toBeUndefined()
+  network.both(undefined)
+  connection.goOnline()
+  const before = lookups(network).length
+  await drive(map.get(ABSENT))
+  expect(lookups(network).length).toBe(before + 2)
 })
 
 describe('of another database it excludes nothing', () => {

@@ -78,6 +78,13 @@ test('once lookups are instant again the filter goes on, and moves to what is ne
   expect(textOf(await drive(map.get(ABSENT)))).toBe('come')
 })
 
+test('a closed map has its counters still', async () => {
+  const { map, drive } = await auto()
+  await drive(map.get(LISTED))
+  await drive(map.close())
+  expect([map.stats.lookups, map.filter?.epoch]).toEqual([1, 1])
+})
+
 describe('where a copy is due', () => {
   test('none is loaded', async () => {
     const { map, network, drive, clock } = await auto({}, { planner: COPIES })

@@ -86,7 +86,9 @@ export class Filter implements Reader {
   #heardAt = Number.NEGATIVE_INFINITY
   #hearing: Promise<void> | undefined
   #told: FilterState = 'loading'
-  readonly #waiting = new Set<() => void>()
+  #wake = () => {}
+  /** resolves when what calls wait for may have changed */
+  #change = this.#nextChange()
   #isInMemory = false
   /** while it is kept up to date; undefined: it rests */
   #awake: AbortController | undefined
@@ -158,22 +160,20 @@ export class Filter implements Reader {
       const seen = look()
       if (seen !== undefined) return seen
       if (this.#refusal) throw this.#refusal
-      let wake = () => {}
-      const told = new Promise<void>(resolve => {
-        wake = resolve
-      })
-      this.#waiting.add(wake)
-      try {
-        await abortable(told, signal)
-      } finally {
-        this.#waiting.delete(wake)
-      }
+      await abortable(this.#change, signal)
     }
   }
 
   /** What calls wait for may have changed. */
   changed(): void {
-    for (const wake of this.#waiting) wake()
+    this.#wake()
+    this.#change = this.#nextChange()
+  }
+
+  #nextChange(): Promise<void> {
+    return new Promise(resolve => {
+      this.#wake = resolve
+    })
   }
 
   /**

@@ -23,6 +23,7 @@ import type { Environment } from '../platform/environment.js'
 import { whileShown } from '../platform/page.js'
 import { startInstant } from '../platform/starting.js'
 import type { Agreed } from '../servers/manifests.js'
+import { namesOf } from '../servers/parties.js'
 import type { Stats } from '../servers/stats.js'
 import type { Behind, FilteredParts, FilterOptions, Schedule, UnbegunSession } from '../session/opening.js'
 import type { FilterInfo, Session } from '../session/session.js'
@@ -32,6 +33,9 @@ import { Ticks } from './schedule.js'
 
 const COIN = 2 ** 32
 const DAY_MS = 86_400_000
+
+/** By the clock, which the maps of a page have in common: the servers of which a lookup has failed, and none that began later has succeeded. */
+const everyFailed = new WeakMap<Environment['clock'], Set<string>>()
 
 export async function filteredSession(
   given: FilteredParts,
@@ -78,9 +82,7 @@ function checkWishes({ mode, apart, experimental }: FilteredParts, wishes: Filte
 /** Throws UsageError. */
 function checkSchedule(mode: string, schedule: Schedule): void {
   if (mode === 'auto')
-    throw new UsageError(
-      "filter: cover: expected a share in mode 'auto', whose states ask when you call, got a schedule; use mode 'instant'",
-    )
+    throw new UsageError("filter: cover: expected a share in mode 'auto', got a schedule; use mode 'instant'")
   checkNames('filter: cover', schedule, ['everyMs', 'queries'])
   const { everyMs, queries } = schedule
   if (!(Number.isInteger(everyMs) && everyMs >= 1_000 && everyMs <= DAY_MS))
@@ -116,18 +118,20 @@ class FilteredSession implements Session {
   #listens = false
   readonly #ticks: Ticks | undefined
   readonly #closing = new AbortController()
-  /** calls that were sent so far */
-  #calls = 0
-  /** how many there were when one had failed, or was given up; 0: one that began later has succeeded */
-  #failedAfter = 0
+  /** how often a call that was sent has failed, or was given up */
+  #failures = 0
   /** when those that are under way were sent */
   readonly #underWay = new Set<{ readonly since: number }>()
+  readonly #failed: Set<string>
 
   constructor(parts: FilteredParts, wishes: FilterOptions, inner: UnbegunSession, filter: Filter) {
     this.#parts = parts
     this.#wishes = wishes
     this.#inner = inner
     this.#filter = filter
+    const { clock } = parts.environment
+    this.#failed = everyFailed.get(clock) ?? new Set()
+    everyFailed.set(clock, this.#failed)
     const { cover } = wishes
     if (typeof cover === 'object') this.#ticks = new Ticks(cover, parts.environment, asked => this.#tick(asked))
   }
@@ -252,9 +256,8 @@ class FilteredSession implements Session {
     const absent = await scoped(enders, ender => this.#absentOf(keys, ender))
     if (absent === 'unfiltered') return await this.#send(question, signal)
     if (ticks && absent.includes(false)) return (await byTick(without(keys, 0, absent, environment.random))) as T
-    const most = this.#inner.maxQueries ?? this.#filter.held?.at.manifest.maxQueries ?? padTo
     // Random records are all that a call without keys wants. One of too many is refused alike, whatever its keys are.
-    const isNone = keys.length === 0 || padTo > most
+    const isNone = keys.length === 0 || padTo > (this.maxQueries ?? this.manifest?.maxQueries ?? padTo)
     if (ticks || !(absent.includes(false) || isCovered || isNone || this.#hasFailed)) {
       stats.lookedUp(stats.onlineTotal(), 0)
       return keys.map(() => undefined) as T
@@ -299,23 +302,27 @@ class FilteredSession implements Session {
     }
   }
 
-  /** Whether the app may be asking again, for a server has refused, or keeps silent. It sees nothing in that, as all calls are sent. */
+  /** Whether a server that has refused, or keeps silent, may see who asks again. Offline nothing leaves the device. */
   get #hasFailed(): boolean {
-    const { clock } = this.#parts.environment
-    return this.#failedAfter > 0 || [...this.#underWay].some(({ since }) => clock.now() - since >= SLOW_MS)
+    const { servers, environment } = this.#parts
+    const { clock, connection } = environment
+    const isSilent = () => [...this.#underWay].some(({ since }) => clock.now() - since >= SLOW_MS)
+    return !connection?.isOffline && (this.#failed.has(namesOf(servers)) || isSilent())
   }
 
   async #sent<T>(question: Question<T>, enders: readonly (AbortSignal | undefined)[]): Promise<T> {
-    const own = { since: this.#parts.environment.clock.now() }
-    const number = ++this.#calls
+    const { servers, environment } = this.#parts
+    const own = { since: environment.clock.now() }
+    const before = this.#failures
     const failed = () => {
-      this.#failedAfter = this.#calls
+      this.#failures++
+      this.#failed.add(namesOf(servers))
     }
     const ends = enders.map(ender => ender && onAbort(ender, failed))
     this.#underWay.add(own)
     try {
       const answer = await this.#send(question)
-      if (number > this.#failedAfter) this.#failedAfter = 0
+      if (this.#failures === before) this.#failed.delete(namesOf(servers))
       return answer
     } catch (error) {
       if (!(error instanceof UsageError)) failed()

@@ -35,10 +35,9 @@ export class StoredFilter {
       if (head === undefined) return undefined
       if (at !== undefined && (signing === undefined || (await signing.hasSigned(at, hashOf)))) {
         const { partial, directory } = await this.#store.readPartial(head.record.hintId)
-        const { slotMarksHash, directoryHash, records, directoryBytes } = at.manifest
+        const { slotMarksHash, directoryHash } = at.manifest
         const isWhole =
           slotMarksHash !== undefined &&
-          [partial.length, directory.length].join() === [records, directoryBytes].join() &&
           (await hasHash(this.#environment, partial, slotMarksHash)) &&
           (await hasHash(this.#environment, directory, directoryHash))
         const held = isWhole ? await HeldFilter.read(this.#environment, at, directory, partial) : ''

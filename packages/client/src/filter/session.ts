@@ -82,7 +82,7 @@ class FilterSession implements Session {
     signal?.throwIfAborted()
     const { stats } = this.#parts
     if (question.keys === undefined) {
-      throw new UsageError("expected a map that looks up, got mode 'filter', which has no records; open another map")
+      throw new UsageError("expected a map that looks up, got mode 'filter'; open another map")
     }
     await abortable(this.#filter.hear(), signal)
     const absent = this.#filter.absentOf(question.keys)

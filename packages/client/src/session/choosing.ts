@@ -122,7 +122,8 @@ export class ChoosingSession implements Session, Choosing {
   get wantsFilter(): boolean {
     const phase = this.#phase
     if (phase.is !== 'without') return phase.is === 'leaving' || phase.is === 'beginning'
-    const manifest = phase.now.manifest!
+    const { manifest } = phase.now
+    if (manifest === undefined) return true // it has closed
     const isCopy = () => this.#parts.choose(manifest).name === LOCAL.name
     return this.#isScript || !phase.next.isOffered || !this.#consent.allows(downloadBytes(manifest)) || !isCopy()
   }
