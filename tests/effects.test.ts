@@ -78,7 +78,9 @@ test('every option of fakeMap() is read', () => {
 
 test("every option of open() has a row in the client's README", () => {
   const readme = textOf('packages/client/README.md')
-  const rowless = Object.keys(OPTIONS).filter(option => !new RegExp(`^\\| [^|]*\`${option}\`[^|]* \\|`, 'm').test(readme))
+  const rowless = Object.keys(OPTIONS).filter(
+    option => !new RegExp(`^\\| [^|]*\`${option}\`[^|]* \\|`, 'm').test(readme),
+  )
   expect(rowless, 'add a row to packages/client/README.md').toEqual([])
 })
 
