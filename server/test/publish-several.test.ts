@@ -88,3 +88,16 @@ test('the server that has all epochs cannot make the publisher send another batc
   expect(await publishAt([0, 2], {})).toMatchObject({ epoch: 4, caughtUp: 3 })
   expect(servers[2]!.updatable.newest.manifestHash).toBe(ahead!.updatable.newest.manifestHash)
 })
+
+test('a replica that has yet to load the epoch is asked again', async () => {
+  const { publishAt } = await four()
+  const behind: string[] = []
+  const refusal = JSON.stringify({ code: 'epoch_unknown', message: 'no', generation: 1, epoch: 1 })
+  const fetchBehind: typeof fetch = async (url, init) => {
+    if (!`${url}`.includes('epoch=2') || behind.length === 2) return await fetch(url, init)
+    behind.push(`${url}`)
+    return new Response(refusal, { status: 404 })
+  }
+  expect(await publishAt([0, 1], { operations: operations('a'), fetch: fetchBehind })).toMatchObject({ epoch: 2 })
+  expect(behind).toHaveLength(2)
+})

@@ -346,9 +346,7 @@ class Publication implements Record<Step, () => Promise<void>> {
   async confirm(): Promise<void> {
     if (this.#sent === undefined) return
     const { generation, epoch, batch } = this.#sent
-    const [first, ...others] = (await ofAll(this.#servers, server => server.manifest(generation, epoch))) as [
-      KnownManifest,
-    ]
+    const [first, ...others] = (await ofAll(this.#servers, server => server.made(generation, epoch))) as [KnownManifest]
     if (others.some(({ bytes }: KnownManifest) => !equalBytes(first.bytes, bytes))) {
       diverged(`the manifests of epoch ${epoch} differ`)
     }

@@ -1,5 +1,6 @@
 // The publisher's client for one server.
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   BATCH_SIGNATURE_HEADER,
   type BatchSignature,
@@ -25,6 +26,9 @@ import { ignoredProxy } from '../base/ignored-proxy.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 
 export const TIMEOUT_MILLISECONDS = 120_000
+
+/** A replica is asked so often for an epoch that it has yet to load, with so long a pause. */
+const [REPLICA_TRIES, REPLICA_MILLISECONDS] = [40, 250]
 
 /** Most bytes of a reply. The longest is a manifest. */
 const MOST_BYTES = 8 * 1024 * 1024
@@ -82,6 +86,19 @@ export class PublishedServer {
 
   async manifest(generation: number, epoch: number): Promise<KnownManifest> {
     return this.#manifest(`/v1/manifest?generation=${generation}&epoch=${epoch}`)
+  }
+
+  /** The same, of an epoch that it has made: a replica, which may reply, takes a moment to load that. */
+  async made(generation: number, epoch: number): Promise<KnownManifest> {
+    for (let tries = REPLICA_TRIES; ; tries--) {
+      try {
+        return await this.manifest(generation, epoch)
+      } catch (error) {
+        const { code, epoch: shown } = error as PublishError
+        if (code !== 'epoch_unknown' || shown! >= epoch || tries === 1) throw error
+        await sleep(REPLICA_MILLISECONDS)
+      }
+    }
   }
 
   /**
