@@ -1,5 +1,5 @@
 // What docs/samples/kubernetes.yaml starts, as processes on this machine: shards are built, serve and have replicas; coordinators look up and
-// publish. Not run: Kubernetes itself.
+// publish. kubernetes-next.yaml begins a generation. Not run: Kubernetes itself.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,6 +16,8 @@ import { command, serving, started } from './spawned.js'
 
 const postgres = usePostgres()
 
+type Running = Awaited<ReturnType<typeof serving>>
+
 /** The command of each thing that runs, by its name: lines `args: […]` and `command: […]`, which are JSON too. */
 function commandsIn(yaml: string): Map<string, string[]> {
   const things = yaml.split(/^---$/m).map(thing => {
@@ -26,9 +28,10 @@ function commandsIn(yaml: string): Map<string, string[]> {
   return new Map(things.flatMap(([name, line]) => (line === undefined ? [] : [[name, line]])))
 }
 
-test('its commands build, serve, look up and publish', async () => {
-  const yaml = await readFile(new URL('../../docs/samples/kubernetes.yaml', import.meta.url), 'utf8')
-  const commands = commandsIn(yaml)
+test('its commands build, serve, look up, publish and begin a generation', async () => {
+  const commandsOf = async (sample: string) =>
+    commandsIn(await readFile(new URL(`../../docs/samples/${sample}`, import.meta.url), 'utf8'))
+  let commands = await commandsOf('kubernetes.yaml')
   expect([...commands.keys()]).toEqual(['build', 'a', 'b', 'coordinator', 'coordinator-replicas'])
   const [folder, keys, port] = [await temporaryDirectory(), await temporaryDirectory(), `${await freePort()}`]
   const database = new URL(postgres.store())
@@ -44,6 +47,7 @@ test('its commands build, serve, look up and publish', async () => {
       .replaceAll('/opt/keyhush/node_modules/.bin/keyhush', `${process.execPath} ${command}`)
       .replace('http://a-{shard}.shards:8080', `http://127.4.1.{shard}:${port}`)
       .replace('http://b-{shard}.shards:8080', `http://127.4.2.{shard}:${port}`)
+      .replace('http://n-{shard}.shards:8080', `http://127.4.3.{shard}:${port}`)
       .replace(/^8080$/, port)
   const run = (name: string, host: string, shard?: number) => {
     // An app's servers have different ports on one machine.
@@ -52,12 +56,20 @@ test('its commands build, serve, look up and publish', async () => {
     return serving(process.execPath, [command, ...args, '--log-level', 'error', '--drain-seconds', '0'])
   }
 
-  const list = join(folder, 'list.csv')
-  await writeFile(list, ['key,value', ...[...LIST].map(entry => entry.join()), ''].join('\n'))
-  const shape = join(folder, 'shape.json')
-  const sizes = ['--records', '2000', '--value-bytes', '5', '--shards', `${SHARDS}`]
-  await runKeyhush('plan', '--keyed', ...sizes, '--out', shape)
-  await runKeyhush('split', '--shape', shape, '--out', join(folder, 'parts'), list)
+  const split = async (parts: string, shape: string, entries: ReadonlyMap<string, string>, shards: number) => {
+    const list = join(folder, 'list.csv')
+    await writeFile(list, ['key,value', ...[...entries].map(entry => entry.join()), ''].join('\n'))
+    const sizes = ['--records', '2000', '--value-bytes', '5', '--shards', `${shards}`]
+    await runKeyhush('plan', '--keyed', ...sizes, '--out', join(folder, shape))
+    await runKeyhush('split', '--shape', join(folder, shape), '--out', join(folder, parts), list)
+  }
+  const build = async (name: string, shards: number) => {
+    for (let shard = 0; shard < shards; shard++) {
+      const [shell, ...args] = commands.get(name)!.map(each => here(each)) as [string, ...string[]]
+      expect(await started(shell, args, { JOB_COMPLETION_INDEX: `${shard}` }).finished).toMatchObject({ code: 0 })
+    }
+  }
+  await split('parts', 'shape.json', LIST, SHARDS)
   const [, key] = await Promise.all(
     ['shards', 'publisher'].map(async name => {
       const pair = await createKeyFile(join(keys, `${name}.key`))
@@ -65,15 +77,15 @@ test('its commands build, serve, look up and publish', async () => {
       return pair
     }),
   )
-  for (let shard = 0; shard < SHARDS; shard++) {
-    const [shell, ...args] = commands.get('build')!.map(each => here(each)) as [string, ...string[]]
-    expect((await started(shell, args, { JOB_COMPLETION_INDEX: `${shard}` }).finished).code).toBe(0)
-  }
+  await build('build', SHARDS)
   for (const [set, name] of ['a', 'b'].entries()) {
     for (let shard = 0; shard < SHARDS; shard++) await run(name, `127.4.${set + 1}.${shard}`, shard)
   }
-  const coordinator = await run('coordinator', '127.0.0.1')
-  const replica = await run('coordinator-replicas', '127.0.0.1')
+  const runCoordinators = () =>
+    Promise.all(['coordinator', 'coordinator-replicas'].map(name => run(name, '127.0.0.1'))) as Promise<
+      [Running, Running]
+    >
+  let [coordinator, replica] = await runCoordinators()
 
   const answered = async () => {
     // Both are of one operator: no app may name them so.
@@ -86,8 +98,30 @@ test('its commands build, serve, look up and publish', async () => {
     }
   }
   expect(await answered()).toEqual([LIST.get('key 3'), undefined])
-  const trustBase = toHex(blake3(new Uint8Array(await (await fetch(`${coordinator.url}/v1/manifest`)).arrayBuffer())))
-  const operations = Buffer.from('{"op":"edit","key":"key 3","value":"other"}\n')
-  await publish({ servers: [coordinator.url], key: key!, record: new PublisherRecord(), trustBase, operations })
+  const manifestOf = async () => new Uint8Array(await (await fetch(`${coordinator.url}/v1/manifest`)).arrayBuffer())
+  const [trustBase, record] = [toHex(blake3(await manifestOf())), new PublisherRecord()]
+  const published = (operation: object) => {
+    const operations = Buffer.from(`${JSON.stringify(operation)}\n`)
+    return publish({ servers: [coordinator.url], key: key!, record, trustBase, operations })
+  }
+  await published({ op: 'edit', key: 'key 3', value: 'other' })
   await expect.poll(answered).toEqual(['other', undefined])
+
+  commands = await commandsOf('kubernetes-next.yaml')
+  expect([...commands.keys()]).toEqual(['build-next', 'n', 'coordinator', 'coordinator-replicas'])
+  await writeFile(join(folder, 'head.bin'), await manifestOf())
+  await split('next', 'next.json', new Map([...LIST, ['key 3', 'other'], ['absent', 'added']]), 2 * SHARDS)
+  await build('build-next', 2 * SHARDS)
+  for (let shard = 0; shard < 2 * SHARDS; shard++) await run('n', `127.4.3.${shard}`, shard)
+  for (const { child, finished } of [coordinator, replica]) {
+    child.kill('SIGTERM')
+    await finished
+  }
+  ;[coordinator, replica] = await runCoordinators()
+  const { message } = await published({ op: 'generation' }).then(
+    () => expect.fail('published'),
+    (error: Error) => error,
+  )
+  await published(JSON.parse(/\{"op":"generation","shards":"[0-9a-f]{64}"\}/.exec(message)![0]))
+  await expect.poll(answered).toEqual(['other', 'added'])
 })

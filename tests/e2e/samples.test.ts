@@ -350,6 +350,7 @@ describe('Containerfile', () => {
 test('every sample is run, here or by the tests of what it shows', async () => {
   const elsewhere = {
     'kubernetes.yaml': 'server/test/kubernetes.all.test.ts',
+    'kubernetes-next.yaml': 'server/test/kubernetes.all.test.ts',
     'privacy-pass-app.mjs': 'packages/confidential/test/privacy-pass.all.test.ts',
     'privacy-pass-evaluator.mjs': 'packages/confidential/test/privacy-pass.all.test.ts',
   }
