@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { open } from '@keyhush/client'
 import { decodeManifest } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
+import { Balancer } from '../../tests/soak/balancer.js'
+import { usePostgres } from '../../tests/support/use-postgres.js'
 import { expectRefused, keyhush, runKeyhush } from './command.js'
 import { freePort, temporaryDirectory } from './helpers.js'
 import { coordinatorOf, LIST, requestFor, SHARDS, shardFolders, shardsFrom } from './sharded-helpers.js'
@@ -11,14 +13,15 @@ import { command, serving, started } from './spawned.js'
 
 const SERVE = ['serve', '--host', '127.0.0.1', '--log-level', 'error', '--drain-seconds', '0']
 
-/** A replica of all shards, at a port that it keeps. */
-async function replicaOf(folders: readonly string[]) {
+const postgres = usePostgres()
+
+/** A process at a port that it keeps. */
+async function kept(...args: readonly string[]) {
   const port = await freePort()
-  const datasets = folders.map((folder, shard) => `s${shard}=${folder}`)
-  const begin = () => serving(process.execPath, [command, ...SERVE, '--port', `${port}`, '--dataset', ...datasets])
+  const begin = () => serving(process.execPath, [command, ...SERVE, '--port', `${port}`, ...args])
   let running = await begin()
   return {
-    template: `http://127.0.0.1:${port}/s{shard}`,
+    url: running.url,
     signal: (signal: NodeJS.Signals) => void running.child.kill(signal),
     async restart(signal: NodeJS.Signals) {
       running.child.kill(signal)
@@ -26,6 +29,12 @@ async function replicaOf(folders: readonly string[]) {
       running = await begin()
     },
   }
+}
+
+/** A replica of all shards. */
+async function replicaOf(folders: readonly string[]) {
+  const replica = await kept('--dataset', ...folders.map((folder, shard) => `s${shard}=${folder}`))
+  return { ...replica, template: `${replica.url}/s{shard}` }
 }
 
 test('replicas are killed, frozen and restarted in turn, and no lookup is lost', async () => {
@@ -76,6 +85,36 @@ test('replicas are killed, frozen and restarted in turn, and no lookup is lost',
   await all
   expect(statuses.filter(status => status !== 200)).toEqual([])
   expect(await map.getText('key 5')).toBe(LIST.get('key 5'))
+})
+
+test('two coordinators behind one address are killed and restarted in turn, and no lookup is lost', async () => {
+  const folders = await shardFolders()
+  const shards = ['--shards', `${SHARDS}`, (await replicaOf(folders)).template, '--store', postgres.store()]
+  const coordinators = [await kept(...shards), await kept(...shards, '--replica')]
+  let turn = 0
+  const balancer = await Balancer.start(count => turn++ % count)
+  onTestFinished(() => balancer.close())
+  balancer.targets.push(...coordinators)
+  const other = await coordinatorOf([(await shardsFrom(folders)).template])
+  const map = await open({ servers: [balancer.url, other.url], mode: 'instant', push: false, development: true })
+  onTestFinished(() => map.close())
+  const values: (string | undefined)[] = []
+  let isOver = false
+  const lookups = async () => {
+    while (!isOver) values.push(await map.getText('key 3'))
+  }
+  const all = lookups()
+  all.catch(() => {}) // it is awaited at the end
+  for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
+    for (const coordinator of coordinators) {
+      await coordinator.restart(signal)
+      const wanted = values.length + 5
+      await Promise.race([all, expect.poll(() => values.length).toBeGreaterThanOrEqual(wanted)])
+    }
+  }
+  isOver = true
+  await all
+  expect(new Set(values)).toEqual(new Set([LIST.get('key 3')]))
 })
 
 test('arguments of a coordinator that do not fit are refused before anything is opened', async () => {
