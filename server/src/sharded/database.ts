@@ -2,14 +2,7 @@
 // of the shards' manifests, and compared with what is stored.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import {
-  decodeManifest,
-  type EpochStatus,
-  equalBytes,
-  HASH_BYTES,
-  LONGEST_MANIFEST_BYTES,
-  type Manifest,
-} from '@keyhush/protocol'
+import { decodeManifest, type EpochStatus, equalBytes, HASH_BYTES, type Manifest } from '@keyhush/protocol'
 import { checkFollows } from '@keyhush/protocol/chain'
 import { type Core, loadCore } from '@keyhush/wasm'
 import { DatasetError, readingFrom } from '../base/errors.js'
@@ -26,9 +19,9 @@ import { ANOTHER_PROCESS } from '../database/stored-values.js'
 import type { KeyPair } from '../publisher/files.js'
 import type { Storage } from '../storage/storage.js'
 import { ShardedEpoch } from './epoch.js'
-import type { Fabric } from './fabric.js'
+import { type Fabric, manifestCall } from './fabric.js'
 import { ShardedLookups } from './lookups.js'
-import { catchUp, MANIFEST_MILLISECONDS } from './parts.js'
+import { catchUp } from './parts.js'
 import { ShardedPublishing, type Successor } from './publishing.js'
 
 const PAUSE_MILLISECONDS = 1000
@@ -351,7 +344,7 @@ type GoesOn = (fabric: Fabric) => boolean
 /** Which shards are of a generation. Asks again while `goesOn`. Throws OtherGenerationError if none are. */
 async function setOf(fabrics: readonly Fabric[], generation: number, goesOn: GoesOn): Promise<Fabric> {
   const read = (bytes: Uint8Array) => decodeManifest(bytes).generation
-  const call = { path: '/v1/manifest', most: LONGEST_MANIFEST_BYTES, deadline: MANIFEST_MILLISECONDS, isRight: read }
+  const call = { ...manifestCall(), isRight: read }
   for (;;) {
     const found = await Promise.all(
       fabrics.map(fabric =>
@@ -454,10 +447,7 @@ async function shardsAt(
     if (manifest.generation === generation && manifest.epoch === epoch) return { manifest, bytes }
     throw new Error(`expected the manifest of epoch ${epoch}, got another`)
   }
-  const call = {
-    ...{ path: `/v1/manifest?generation=${generation}&epoch=${epoch}`, most: LONGEST_MANIFEST_BYTES },
-    ...{ deadline: MANIFEST_MILLISECONDS, isRight: read, passesOn },
-  }
+  const call = { ...manifestCall({ generation, epoch }), isRight: read, passesOn }
   for (;;) {
     try {
       return await Promise.all(Array.from({ length: fabric.shards }, async (_, i) => read(await fabric.ask(i, call))))

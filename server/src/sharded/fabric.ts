@@ -4,7 +4,7 @@ import http from 'node:http'
 import https from 'node:https'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { urlToHttpOptions } from 'node:url'
-import { equalBytes, LONGEST_MANIFEST_BYTES, parseErrorReply } from '@keyhush/protocol'
+import { equalBytes, LONGEST_MANIFEST_BYTES, type Manifest, parseErrorReply } from '@keyhush/protocol'
 import { OperatorError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { Refusal } from '../base/refusal.js'
@@ -70,6 +70,14 @@ const LONGEST_REST = 60_000
 /** A process reads four batches at a time (limits/batches.ts), and may have several shards. */
 const BATCHES_AT_ONCE = 3
 const MOST_ERROR_BYTES = 16 * 1024
+/** for a manifest, which is short */
+const MANIFEST_MILLISECONDS = 10_000
+
+/** Asks for the manifest of an epoch; without one, of the newest. */
+export function manifestCall(of?: Pick<Manifest, 'generation' | 'epoch'>) {
+  const at = of === undefined ? '' : `?generation=${of.generation}&epoch=${of.epoch}`
+  return { path: `/v1/manifest${at}`, most: LONGEST_MANIFEST_BYTES, deadline: MANIFEST_MILLISECONDS }
+}
 
 class LateError extends Error {
   constructor() {
@@ -194,10 +202,8 @@ export class Fabric {
 
   async #probe(replica: Target): Promise<void> {
     const head = this.head?.[replica.shard]
-    const at = head === undefined ? '' : `?generation=${head.manifest.generation}&epoch=${head.manifest.epoch}`
-    const call = { path: `/v1/manifest${at}`, most: LONGEST_MANIFEST_BYTES }
     try {
-      const bytes = await this.#send(replica, call, SHORTEST_DEADLINE)
+      const bytes = await this.#send(replica, manifestCall(head?.manifest), SHORTEST_DEADLINE)
       if (head !== undefined && !equalBytes(bytes, head.bytes))
         throw new Error('expected the manifest of the epoch in use, got another')
       replica.problem = undefined

@@ -1,11 +1,12 @@
 // The next generation of a sharded database: a second set of shards, which were built on the head (docs/protocol/sharded.md).
 
-import { decodeManifest, equalBytes, LONGEST_MANIFEST_BYTES, toHex } from '@keyhush/protocol'
+import { decodeManifest, equalBytes, toHex } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { Refusal } from '../base/refusal.js'
 import { refuse } from '../database/operations.js'
-import { MANIFEST_MILLISECONDS, type ShardSet } from './parts.js'
+import { manifestCall } from './fabric.js'
+import type { ShardSet } from './parts.js'
 
 /**
  * The first manifests of the next set's shards. `named`: the hash of their list, as the batch has it. Throws a `batch_refused` Refusal
@@ -18,8 +19,7 @@ export async function readNextSet(
   named: unknown,
 ): Promise<readonly KnownManifest[]> {
   const remedy = `build it with the manifest of epoch ${epoch} as --succeeds`
-  const path = `/v1/manifest?generation=${generation + 1}&epoch=${epoch + 1}`
-  const call = { path, most: LONGEST_MANIFEST_BYTES, deadline: MANIFEST_MILLISECONDS }
+  const call = manifestCall({ generation: generation + 1, epoch: epoch + 1 })
   const read = async (_: unknown, shard: number): Promise<KnownManifest> => {
     const refuseShard = (expected: string, got: string) =>
       refuse(1, `shard ${shard} of --next: expected ${expected}, got ${got}; ${remedy}`)

@@ -10,7 +10,6 @@ import {
   encodeBatch,
   encodeBatchSignature,
   equalBytes,
-  LONGEST_MANIFEST_BYTES,
   type Manifest,
   parseEpochStatus,
   toHex,
@@ -23,7 +22,7 @@ import { type Operations, readOperations } from '../database/operations.js'
 import { RENEWAL, signatureOf } from '../publisher/batches.js'
 import type { KeyPair } from '../publisher/files.js'
 import { TIMEOUT_MILLISECONDS } from '../publisher/server.js'
-import type { Fabric } from './fabric.js'
+import { type Fabric, manifestCall } from './fabric.js'
 
 /** The shards of a generation, and how they are asked. */
 export type ShardSet = Pick<Fabric, 'shards' | 'ask'>
@@ -54,8 +53,6 @@ const WHICH = 'leave out the one whose hash is at the end of no `-manifest-` nam
 const DEADLINE_MILLISECONDS = 120_000
 /** for a check: a publisher gets the reply of a coordinator that waits for a shard so long */
 const CHECK_MILLISECONDS = TIMEOUT_MILLISECONDS / 2
-/** for a manifest, which is short */
-export const MANIFEST_MILLISECONDS = 10_000
 const MOST_REPLY_BYTES = 4096
 const LF = 0x0a
 const ADD = 1
@@ -124,7 +121,7 @@ export async function sendPart(
 export async function publishPart(shards: Shards, shard: number, body: Uint8Array): Promise<Made> {
   const { generation, epoch, previousManifest } = decodeBatch(body)
   const { manifest, changes } = parseEpochStatus(await sendPart(shards, shard, body, 'batch'))
-  const known = await manifestAt(shards, shard, `?generation=${generation}&epoch=${epoch}`)
+  const known = await manifestAt(shards, shard, { generation, epoch })
   const isMade = toHex(shards.core.blake3(known.bytes)) === manifest && known.manifest.epoch === epoch
   if (isMade && equalBytes(known.manifest.previousManifest, previousManifest)) return { known, changes }
   throw new Error(`expected epoch ${epoch} on the manifest before, got another; build the shard anew`)
@@ -161,8 +158,11 @@ export async function catchUp(
   }
 }
 
-async function manifestAt({ fabric }: Shards, shard: number, query = ''): Promise<KnownManifest> {
-  const call = { path: `/v1/manifest${query}`, most: LONGEST_MANIFEST_BYTES, deadline: MANIFEST_MILLISECONDS }
-  const bytes = await fabric.ask(shard, { ...call, only: 'writer', passesOn: () => true })
+async function manifestAt(
+  { fabric }: Shards,
+  shard: number,
+  of?: Parameters<typeof manifestCall>[0],
+): Promise<KnownManifest> {
+  const bytes = await fabric.ask(shard, { ...manifestCall(of), only: 'writer', passesOn: () => true })
   return { bytes, manifest: decodeManifest(bytes) }
 }
