@@ -138,8 +138,8 @@ export class ShardProxy {
     this.url = url
   }
 
-  /** `target`: the server of all shards, or of each. */
-  static async start(target: string | ((shard: number) => string)): Promise<ShardProxy> {
+  /** `target`: the server of all shards, or where a request for one goes. */
+  static async start(target: string | ((shard: number, path: string) => string)): Promise<ShardProxy> {
     const server = createServer((request, response) => {
       proxy.#pass(target, request, response).catch(() => response.destroy())
     }).listen(0, '127.0.0.1')
@@ -153,7 +153,7 @@ export class ShardProxy {
   }
 
   async #pass(
-    target: string | ((shard: number) => string),
+    target: string | ((shard: number, path: string) => string),
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
@@ -164,8 +164,8 @@ export class ShardProxy {
     await this.see(shard, url, body)
     const passed = Object.entries(headers).filter(([name]) => name.startsWith('keyhush') || name === 'content-type')
     const init = { method, headers: Object.fromEntries(passed) as Record<string, string> }
-    const server = typeof target === 'string' ? target : target(shard)
-    const reply = await fetch(server + url, method === 'POST' ? { ...init, body: new Uint8Array(body) } : init)
+    const to = typeof target === 'string' ? target + url : target(shard, url)
+    const reply = await fetch(to, method === 'POST' ? { ...init, body: new Uint8Array(body) } : init)
     const genuine = { status: reply.status, body: Buffer.from(await reply.arrayBuffer()) }
     const told = this.lie(shard, url, genuine, response)
     if (told !== undefined) response.writeHead(told.status).end(told.body)
