@@ -3,7 +3,7 @@
 import { confidentialId, decodeInstantQuery, HEADER_BYTES, INSTANT_PATH } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import type { Environment, OpenWithOptions } from '../src/testing.js'
-import { rest, until } from './support/clock.js'
+import { type ManualClock, rest, until } from './support/clock.js'
 import { buildDatabase } from './support/database.js'
 import { ABSENT, disk, lookups, marked, opened, withheld } from './support/filtered.js'
 import { core, NAMES, refusedBy, sameOnBoth } from './support/harness.js'
@@ -14,6 +14,11 @@ import { Directory, KEYS, pass, textOf } from './support/watched.js'
 const C = 'https://c.example'
 const [LISTED, OTHER] = KEYS as [string, string]
 const stepsOf = (seen: readonly Seen[]) => seen.map(({ body }) => decodeInstantQuery(body).of)
+const abortedIn = (clock: ManualClock, ms: number) => {
+  const ending = new AbortController()
+  clock.setTimeout(() => ending.abort(), ms)
+  return ending.signal
+}
 const shapes = (seen: readonly Seen[]) =>
   seen.map(
     ({ server, method, url, body, tick }) =>
@@ -121,15 +126,16 @@ describe('what passes and what is covered', () => {
         const { map, network, harness, clock } = await filtered(directory, { cover: 1, meanwhile: 'wait' }, {}, {}, 77)
         Object.assign(network.misbehave, misbehave)
         const outcomes: string[] = []
-        for (let i = 0; i < 3; i++) {
+        for (const options of [{}, { timeoutMs: 1_000 }, { signal: abortedIn(clock, 500) }, {}]) {
           const error = await harness.drive(
-            map.getMany(keys, { padTo: 3 }).then(
+            map.getMany(keys, { padTo: 3, ...options }).then(
               () => undefined,
               error => error,
             ),
           )
           outcomes.push(`${error?.name} ${error?.message} at ${clock.now()}`)
         }
+        await rest()
         return { seen: shapes(lookups(network)), outcomes, incidents: map.stats.incidents }
       }),
     )
