@@ -391,6 +391,12 @@ describe('it does not open', () => {
     expect(await refusedBy(directory, { mode: 'filter', publisherKey })).toMatchObject({ code: 'tampered' })
   })
 
+  test('with a directory of another seed than the manifest names', async () => {
+    const directory = marked(true, { directorySeed: new Uint8Array(16).fill(9) })
+    const failure = await refusedBy(directory, { mode: 'filter', publisherKey })
+    expect(failure).toMatchObject({ code: 'protocol', message: expect.stringContaining('of another shape') })
+  })
+
   test('with options that say nothing in this mode; excludes() is of this mode alone', async () => {
     const directory = marked()
     for (const options of [{ proofs: 'tags' }, { download: 'never' }, { network: 'any' }] as const) {
