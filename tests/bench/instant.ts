@@ -3,6 +3,8 @@
 // Requests are those of real clients; every reply is compared with the one that the client has verified.
 
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
 import { encodeInstantQuery, HEADER_BYTES } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { bodyBytes, type Load, putUnderLoad, type RecordedLookup, recordLookups, repliesAsBefore } from './load.js'
@@ -172,24 +174,14 @@ async function whileFlooded<T>(
   const one = recorded[0]![0]!.body.subarray(HEADER_BYTES)
   const queries = Buffer.concat(Array<Uint8Array>(FLOOD.queries).fill(one))
   const body = encodeInstantQuery(manifest, 'records', FLOOD.queries, queries)
-  const over = new AbortController()
-  let refused = 0
-  const client = async () => {
-    while (!over.signal.aborted) {
-      const response = await fetch(`${server}/v1/instant`, { method: 'POST', body })
-      await response.arrayBuffer()
-      if (response.status === 503) refused++
-      else if (response.status !== 200) throw new Error(`expected status 200 or 503, got ${response.status}`)
-      if (response.status === 503) await new Promise(resolve => setTimeout(resolve, FLOOD.pauseMs))
-    }
-  }
-  const clients = Array.from({ length: FLOOD.requests }, client)
+  const workerData = { url: `${server}/v1/instant`, body, ...FLOOD }
+  const flood = new Worker(new URL('flood.mjs', import.meta.url), { workerData })
+  const ended = once(flood, 'exit')
   try {
-    // Until some are refused, there is room.
-    while (refused === 0) await Promise.race([new Promise(resolve => setTimeout(resolve, 1)), Promise.all(clients)])
+    await once(flood, 'message') // some are refused, so there is no room
     return await work()
   } finally {
-    over.abort()
-    await Promise.all(clients)
+    flood.postMessage('over')
+    await ended
   }
 }
