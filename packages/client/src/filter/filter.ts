@@ -3,7 +3,7 @@
 
 import { equalBytes, type Info, type Manifest, toHex } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
-import { abortable, scoped } from '../base/abort.js'
+import { abortable, OVER, onAbort, scoped } from '../base/abort.js'
 import {
   ATTEMPTS,
   BACKOFF_MS,
@@ -86,9 +86,8 @@ export class Filter implements Reader {
   #heardAt = Number.NEGATIVE_INFINITY
   #hearing: Promise<void> | undefined
   #told: FilterState = 'loading'
-  #wake = () => {}
-  /** resolves when what calls wait for may have changed */
-  #change = this.#nextChange()
+  /** aborts when what calls wait for may have changed */
+  #change = new AbortController()
   #isInMemory = false
   /** while it is kept up to date; undefined: it rests */
   #awake: AbortController | undefined
@@ -160,20 +159,18 @@ export class Filter implements Reader {
       const seen = look()
       if (seen !== undefined) return seen
       if (this.#refusal) throw this.#refusal
-      await abortable(this.#change, signal)
+      let end = () => {}
+      const change = new Promise<void>(resolve => {
+        end = onAbort(this.#change.signal, resolve)
+      })
+      await abortable(change, signal).finally(end)
     }
   }
 
   /** What calls wait for may have changed. */
   changed(): void {
-    this.#wake()
-    this.#change = this.#nextChange()
-  }
-
-  #nextChange(): Promise<void> {
-    return new Promise(resolve => {
-      this.#wake = resolve
-    })
+    this.#change.abort(OVER)
+    this.#change = new AbortController()
   }
 
   /**

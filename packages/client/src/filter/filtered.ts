@@ -305,9 +305,9 @@ class FilteredSession implements Session {
   /** Whether a server that has refused, or keeps silent, may see who asks again. Offline nothing leaves the device. */
   get #hasFailed(): boolean {
     const { servers, environment } = this.#parts
-    const { clock, connection } = environment
-    const isSilent = () => [...this.#underWay].some(({ since }) => clock.now() - since >= SLOW_MS)
-    return !connection?.isOffline && (this.#failed.has(namesOf(servers)) || isSilent())
+    if (environment.connection?.isOffline) return false
+    const now = environment.clock.now()
+    return this.#failed.has(namesOf(servers)) || [...this.#underWay].some(({ since }) => now - since >= SLOW_MS)
   }
 
   async #sent<T>(question: Question<T>, enders: readonly (AbortSignal | undefined)[]): Promise<T> {
