@@ -295,6 +295,16 @@ describe('what was not heard of for long is asked for before the filter answers,
   })
 })
 
+test.each([A, B])('a silent server does not hold up sync(): %s', async silent => {
+  const directory = marked()
+  const { map, clock, drive } = await opened(directory, { mode: 'filter' })
+  directory.publish({ [LATER]: 'come' })
+  directory.network.misbehave[silent] = hang('/v1/info')
+  const begun = clock.now()
+  await drive(map.sync())
+  expect([map.filter?.epoch, clock.now() - begun]).toEqual([2, 2_000])
+})
+
 describe.each(['instant', 'filter'] as const)('where no server can be reached, in mode %s', mode => {
   const away: Environment['fetch'] = () => Promise.reject(new TypeError('fetch failed'))
   const how = { ...(mode === 'instant' ? filter('wait') : { mode }), storage: 'required' } as const

@@ -28,9 +28,9 @@ import { inCore } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import { downloadBlob } from '../scheme/download.js'
 import { FILTER } from '../scheme/facts.js'
-import { isPassing, sleep } from '../servers/ask.js'
+import { askAll, isPassing, sleep } from '../servers/ask.js'
 import { listenTo, lookAt } from '../servers/folder.js'
-import { type Greeting, infoOf } from '../servers/info.js'
+import { type Greeting, type Heard, infoOf } from '../servers/info.js'
 import { type Agreed, isExpired } from '../servers/manifests.js'
 import { filterIdentity, namesOf } from '../servers/parties.js'
 import { Lag, type Looking } from '../servers/target.js'
@@ -194,11 +194,6 @@ export class Filter implements Reader {
     const { signal } = this.#closing
     const ask = (link: Link) => greeting?.heard.take(link) ?? link.meter.asking(() => infoOf(link, signal))
     const infos = new Map(this.#links.map(link => [link, ask(link)]))
-    const take = (link: Link) => {
-      const info = infos.get(link)
-      infos.delete(link)
-      return info
-    }
     const lost = new Promise<void>(resolve => {
       let left = infos.size
       for (const info of infos.values())
@@ -206,7 +201,7 @@ export class Filter implements Reader {
           if (error instanceof NetworkError && isPassing(error) && --left === 0) resolve()
         })
     })
-    const followed = this.follow({ ...greeting, heard: { take } }).catch(() => {}) // the next line, or sync(), tries again
+    const followed = this.follow({ ...greeting, heard: takenOnce(infos) }).catch(() => {}) // the next line, or sync(), tries again
     await Promise.race([followed, lost])
   }
 
@@ -378,21 +373,39 @@ export class Filter implements Reader {
   async #followNow(asked: How, from: Link | undefined): Promise<void> {
     if (this.#held === undefined || this.#closing.signal.aborted) return
     const { signing, stats } = this.#parts
-    const order = from === undefined ? this.#links : [from, ...this.#links.filter(link => link !== from)]
-    const groups: readonly Links[] = signing === undefined ? [this.#links] : order.map(link => [link])
-    const failures: unknown[] = []
+    const groups = signing === undefined ? 1 : this.#links.length
+    let followed = 0
+    let failure: unknown
     let apart: Elsewhere | undefined
     this.#shown = []
-    for (const links of groups) {
+    const failed = (error: unknown) => {
+      if (!(error instanceof KeyhushError)) throw error
+      failure ??= error
+      stats.filterFailure = error
+    }
+    const follow = async (links: Links, asked: How) => {
       try {
         const outcome = await this.#followAt(links, asked)
+        followed++
         if (typeof outcome === 'object' && !(apart && apart.at.manifest.epoch >= outcome.at.manifest.epoch))
           apart = outcome
-        if (from !== undefined && outcome === 'moved') break
+        return outcome
       } catch (error) {
-        if (!(error instanceof KeyhushError)) throw error
-        failures.push(error)
-        stats.filterFailure = error
+        failed(error)
+      }
+    }
+    const others = this.#links.filter(link => link !== from)
+    if (signing === undefined) await follow(this.#links, asked)
+    else if (!(from && (await follow([from], asked)) === 'moved') && others.length > 0) {
+      // All at once: one that is late holds up no other.
+      const { heard, patient } = asked
+      const asking = { enough: 1, patient, onFailed: (_: Link, error: ServerError) => failed(error) }
+      const take = (link: Link, signal: AbortSignal) => heard?.take(link, signal) ?? infoOf(link, signal)
+      const infos = await askAll(others, asking, this.#closing.signal, take).catch(failed)
+      for (const [i, link] of others.entries()) {
+        const info = infos?.[i]
+        const again = new Map(info && [[link, Promise.resolve(info)]])
+        if (info) await follow([link], { ...asked, heard: takenOnce(again) })
       }
     }
     const [steps, read] = [this.#steps.splice(0), this.base]
@@ -404,10 +417,10 @@ export class Filter implements Reader {
       await this.#store()
     }
     await this.#jump(moved === undefined && apart === undefined ? { at: read, why: 'gap' } : apart)
-    this.#compare(failures.length === 0)
+    this.#compare(followed === groups)
     this.#tell()
     for (const seen of this.#isElsewhere ? this.#shown : []) signing?.checkSuccession(this.#held.at.manifest, seen)
-    if (failures.length === groups.length) throw failures[0]
+    if (followed === 0) throw failure
   }
 
   /** What it says of another database, or of a history that servers have left, may be wrong. `isOfAll`: no server has failed. */
@@ -524,6 +537,15 @@ export class Filter implements Reader {
     await Promise.allSettled([this.#listening, this.#turns.take(async () => {})])
     await this.#opened.store.close()
   }
+}
+
+function takenOnce(infos: Map<Link, Promise<Info>>): Pick<Heard, 'take'> {
+  const take = (link: Link) => {
+    const info = infos.get(link)
+    infos.delete(link)
+    return info
+  }
+  return { take }
 }
 
 function bytesOf({ manifest: { directoryBytes, records } }: Agreed): number {
