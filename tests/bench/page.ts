@@ -344,3 +344,29 @@ export async function turnedTo(epoch: number, index: number): Promise<{ at: numb
   while (!turned.has(epoch)) await new Promise(resolve => setTimeout(resolve, 10))
   return { at: turned.get(epoch)!, value: Array.from((await map.at(index)) ?? []) }
 }
+
+/** A visit of a map with a filter: until it answers for one of these keys, and how long the page was held up. `absent`: a key that sent nothing. */
+export async function measureFilter(
+  servers: readonly string[],
+  keys: readonly string[],
+): Promise<{ readonly ms: number; readonly longestTaskMs: number; readonly absent: string | undefined }> {
+  const tasks: number[] = []
+  const take = (entries: PerformanceEntryList) => void tasks.push(...entries.map(({ duration }) => duration))
+  const observer = new PerformanceObserver(list => take(list.getEntries()))
+  observer.observe({ type: 'longtask' })
+  const start = performance.now()
+  const filter = { cover: 0, meanwhile: 'wait' } as const
+  const how = { mode: 'instant', storage: 'required', push: false, development: true } as const
+  const map = await keyhush.open({ servers, filter, ...how })
+  let ms: number | undefined
+  let absent: string | undefined
+  for (const key of keys) {
+    await map.get(key)
+    ms ??= performance.now() - start
+    if (map.stats.lastLookup!.bytesUp === 0) absent ??= key
+  }
+  await new Promise(resolve => setTimeout(resolve, 100))
+  take(observer.takeRecords())
+  await map.close()
+  return { ms: ms!, longestTaskMs: Math.max(0, ...tasks), absent }
+}

@@ -40,8 +40,9 @@ export class Company {
         return () => this.#listeners.delete(own)
       },
       notify: (name, message) => {
+        // To listeners of this tab too, as with a BroadcastChannel of its own.
         for (const [listener, other] of this.#listeners) {
-          if (other.name === name && other.tab !== tab) void other.tab.hears(() => listener(message))
+          if (other.name === name) void other.tab.hears(() => listener(message))
         }
       },
     }

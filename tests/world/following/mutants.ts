@@ -20,6 +20,15 @@ interface Mutant extends Bug {
 
 export const MUTANTS: readonly Mutant[] = [
   {
+    rule: 'F2',
+    name: 'old marks are taken for those of a newer epoch',
+    file: 'packages/client/src/filter/filter.ts',
+    find: '      this.#hold(moved)\n',
+    replace: '      this.#hold(this.#held.signedAs(moved.at))\n',
+    play: { file: 'excludes-no-listed-key.test.ts', test: /seed 1$/ },
+    shows: /listed, and excluded/,
+  },
+  {
     rule: 'A1',
     name: 'the server that is furthest behind decides',
     file: 'packages/client/src/servers/target.ts',

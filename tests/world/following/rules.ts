@@ -9,6 +9,7 @@
 //   answered         a call that enough honest servers can answer succeeds …
 //   answered-soon    … within three and a half seconds
 //   held             a map of mode local answers at once, whatever the servers do
+//   filter-behind    a filter answers at the epoch that an honest server has shown, or up to a minute behind it, and at none that has expired
 //   signed-answered  each server answers an epoch that it shows signed
 //   fork             servers take one batch for an epoch
 //
@@ -17,13 +18,18 @@
 import type { MapEvent } from '@keyhush/client'
 import { hexKey, KEYS } from './keys.js'
 import type { Server } from './servers.js'
-import type { Call, Plan, Tab } from './tab.js'
+import type { Call, Plan, Show, Tab } from './tab.js'
 import type { World } from './world.js'
 
 /** Beyond `timeoutMs`. */
 const GRACE_MS = 1_000
 /** What a call may take that enough honest servers can answer. */
 export const SOON_MS = 3_500
+/** How long a filter may be behind an epoch that it was shown, where it hears lines; and where it asks every five minutes. */
+const BEHIND_MS = 60_000 + 20_000
+const UNHEARD_MS = 300_000
+/** By how much a tab's clock may be wrong, and more. */
+const CLOCKS_MS = 5_000
 /** What all attempts at a lookup take at most, about. */
 const ON_THE_WIRE_MS = 16_000
 /** A request that has left arrives within so long. */
@@ -42,6 +48,8 @@ interface Facts {
   readonly isFirst: boolean
   /** milliseconds by which the slowest server delayed its replies when it began */
   readonly slowAtFirst: number
+  /** requests of lookups before */
+  readonly lookups: number
   late: boolean
 }
 
@@ -74,7 +82,14 @@ export class Rules {
     const moodsSince = Math.max(...servers.map(({ since }) => since))
     const isFirst = !tab.calls.some(other => other.begun > moodsSince && other !== call && other.outcome !== undefined)
     const answerable = this.#answerable(tab, servers)
-    call.facts = { shown, answerable, isFirst, slowAtFirst: slowest(servers), late: false } satisfies Facts
+    call.facts = {
+      shown,
+      answerable,
+      isFirst,
+      slowAtFirst: slowest(servers),
+      lookups: tab.lookups,
+      late: false,
+    } satisfies Facts
     this.#watch(call)
   }
 
@@ -84,7 +99,11 @@ export class Rules {
     const error = outcome !== undefined && 'error' in outcome ? (outcome.error as Error & { code?: string }) : undefined
     this.#looksAt(tab)
     if (error !== undefined) this.#failed(call, error)
-    if (error === undefined && kind === 'lookup') this.#checkValue(call)
+    if (error === undefined && kind === 'lookup') {
+      if (tab.map?.filter === undefined) this.#checkValue(call)
+      else this.#checkValues(call)
+      if (tab.lookups === facts.lookups) this.#checkFilter(call)
+    }
     if (error === undefined && kind === 'sync') this.#checkSync(call, facts)
     this.#checkAnswered(call, facts, error)
   }
@@ -178,15 +197,58 @@ export class Rules {
     this.#violate('wrong-value', `${tab.name}: ${what} is ${got}, and should be ${expected.join(' or ')}`)
   }
 
+  /** Each by itself: what is absent is so at an epoch of the filter, or at one of the map. */
+  #checkValues({ tab, what, question, outcome, epoch, filterEpoch }: Call): void {
+    const { versions } = this.#world.truth
+    const map = tab.map!
+    const isOf = (from: number, to: number) => (at: number) => at >= from && at <= to
+    const { epoch: last } = map.filter!
+    const [ofMap, ofFilter] = [isOf(epoch, map.epoch), isOf(filterEpoch || last - 1, last)]
+    for (const [i, value] of (outcome as { value: readonly unknown[] }).value.entries()) {
+      const mayBe = (at: number) => ofMap(at) || ((value === undefined || value === false) && ofFilter(at))
+      const answers = [...versions]
+        .filter(([at]) => mayBe(at))
+        .map(([, version]) => String(question!.answer(version)[i]))
+      if (!answers.includes(String(value)))
+        this.#violate('wrong-value', `${tab.name}: ${what}: ${value}, and should be ${answers.join(' or ')}`)
+    }
+  }
+
+  #checkFilter({ tab, what, begun }: Call): void {
+    const { map, plan } = tab
+    if (map?.filter === undefined) return
+    const { epoch } = map.filter
+    const servers = serversOf(this.#world, plan)
+    const date = this.#world.date - this.#world.time.now + begun
+    if (this.#expiresBy(epoch, date - CLOCKS_MS))
+      this.#violate(
+        'filter-behind',
+        `${tab.name} (${describe(plan)}): ${what} is absent at epoch ${epoch}, which has expired`,
+      )
+    if (plan.push && servers.some(hasMisled)) return
+    const most = BEHIND_MS + (plan.push ? 0 : UNHEARD_MS)
+    const isLate = (show: Show) =>
+      show.epoch > epoch &&
+      tab.awake - show.awake > most &&
+      tab.disturbedAt < show.at &&
+      show.server.episodes.every(({ mood, to }) => mood.is === 'withholds' || to < show.at) &&
+      !this.#expiresBy(show.epoch, this.#world.date)
+    const late = tab.shows.find(isLate)
+    if (late === undefined) return
+    const since = `${late.server.letter} showed ${late.epoch} ${((tab.awake - late.awake) / 1000).toFixed(0)} s ago`
+    this.#violate('filter-behind', `${tab.name} (${describe(plan)}): ${what} is absent at epoch ${epoch}; ${since}`)
+  }
+
   /** The newest epoch that a server shows: signed and not expired, if the map has a key. */
   #newestOf(server: Server, { publisherKey }: Plan): number {
     if (publisherKey === undefined) return server.epoch
-    const { truth, date } = this.#world
-    const lasts = (epoch: number) => {
-      const expires = truth.expires.get(epoch) ?? 0
-      return expires === 0 || expires * 1000 > date + 10_000
-    }
+    const lasts = (epoch: number) => !this.#expiresBy(epoch, this.#world.date + 10_000)
     return Math.max(0, ...server.signedUnder(publisherKey).filter(lasts))
+  }
+
+  #expiresBy(epoch: number, date: number): boolean {
+    const expires = this.#world.truth.expires.get(epoch) ?? 0
+    return expires !== 0 && expires * 1000 <= date
   }
 
   #checkSync({ tab, begun }: Call, { shown }: Facts): void {
@@ -229,9 +291,7 @@ export class Rules {
   }
 
   #showsSigned(server: Server, plan: Plan, epoch: number): boolean {
-    const expires = this.#world.truth.expires.get(epoch) ?? 0
-    const lasts = expires === 0 || expires * 1000 > this.#world.date + 30_000
-    return lasts && server.signedUnder(plan.publisherKey!).includes(epoch)
+    return !this.#expiresBy(epoch, this.#world.date + 30_000) && server.signedUnder(plan.publisherKey!).includes(epoch)
   }
 
   #checkAnswered(
@@ -253,6 +313,7 @@ export class Rules {
       }
       return
     }
+    if (maybeListed(call)) return
     // A lie condemns a state; so does a server that was put back, and with it its fence.
     if (error?.code === 'condemned' && servers.some(mayCondemn)) return
     if (error?.code === 'tampered' && plan.mode !== 'instant' && servers.some(mayCondemn)) return
@@ -271,6 +332,18 @@ function slowest(servers: readonly Server[]): number {
   return Math.max(0, ...servers.map(({ mood }) => (mood.is === 'slow' ? mood.ms : 0)))
 }
 
+/** A map of mode `filter` has not excluded the key. */
+export function maybeListed({ outcome, tab }: Call): boolean {
+  const isRefused =
+    outcome !== undefined && 'error' in outcome && (outcome.error as { reason?: unknown }).reason === 'filter'
+  return tab.plan.mode === 'filter' && isRefused
+}
+
+/** Whether a server has announced, or said, what is not so: its stream may stay closed for an hour. */
+export function hasMisled({ episodes }: Server): boolean {
+  return episodes.some(({ mood }) => mood.is === 'announces' || mood.is === 'lies')
+}
+
 /** Whether a server has lied, or an old copy of its fence has answered. */
 export function mayCondemn({ episodes }: Server): boolean {
   return episodes.some(({ mood }) => ['lies', 'back', 'frozen'].includes(mood.is))
@@ -281,9 +354,10 @@ export function hasHung({ episodes }: Server, ms: number, now: number): boolean 
   return episodes.some(({ mood, to }) => mood.is === 'silent' && to > now - ms)
 }
 
-export function describe({ mode = 'auto', publisherKey, atLeast, servers, push, collusion }: Plan): string {
+export function describe({ mode = 'auto', publisherKey, atLeast, servers, push, collusion, filter }: Plan): string {
   const parts = [
     mode,
+    ...(filter === undefined ? [] : [`a filter with cover ${filter.cover}, ${filter.meanwhile}`]),
     `${servers.length} servers`,
     ...(atLeast === undefined ? [] : [`at least ${atLeast}`]),
     ...(collusion === undefined ? [] : ['which may collude']),

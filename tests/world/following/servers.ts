@@ -1,7 +1,7 @@
 // The servers of the world, each behind its own network. A server's mood says how it misbehaves: the real server behind it goes on, and
 // what reaches clients is changed on the way, or comes from an older copy of it.
 
-import { decodeManifest, encodeEvent, encodeManifest } from '@keyhush/protocol'
+import { decodeManifest, encodeEvent, encodeManifest, parseInfo } from '@keyhush/protocol'
 import { decodeManifests } from '@keyhush/protocol/chain'
 import type { MemoryStorage } from '@keyhush/server'
 import { hash } from '../../interop/reference/hash.js'
@@ -36,6 +36,8 @@ export type Mood =
   | { readonly is: 'lies'; readonly about: RegExp }
   /** an old copy of its storage was put back, of so many changes ago */
   | { readonly is: 'back'; readonly changes: number }
+  /** it gives no blobs */
+  | { readonly is: 'withholds' }
   /** it refuses everything, and says to come again after so many seconds */
   | { readonly is: 'busy'; readonly seconds: number }
   /** its chains of manifests are made up, each naming the one before: so many */
@@ -242,6 +244,7 @@ export class Server {
   #changed(path: string, reply: Reply): Reply {
     const { mood } = this
     if (mood.is === 'busy') return busy(mood.seconds)
+    if (mood.is === 'withholds' && path.startsWith('/v1/blobs/')) return busy(1)
     if (mood.is === 'invents' && path.startsWith('/v1/manifests')) return this.#invented(reply, mood.manifests)
     if (this.mood.is !== 'lies' || reply.status !== 200 || !this.mood.about.test(path)) return reply
     const body = reply.body.slice()
@@ -297,6 +300,8 @@ export class Server {
     const reply = this.#changed(path, genuine)
     time.after(this.#latency + (mood.is === 'slow' ? mood.ms : 0), () =>
       trip.run(() => {
+        if (path === '/v1/info' && (this.honest || mood.is === 'withholds'))
+          trip.tab.sees(this, parseInfo(JSON.parse(Buffer.from(reply.body).toString())))
         const piece = this.#pieces(trip, reply.body, mood)
         const isBlob = reply.status === 200 && path.startsWith('/v1/blobs/')
         const next = async () => {

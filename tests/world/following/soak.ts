@@ -4,23 +4,32 @@
 //   npm run soak -- following --lives 300     so many
 //   npm run soak -- following --seed 7        the life of seed 7, with all that happens in it
 //   npm run soak -- following --lives 300 --seed 7
+//   npm run soak -- following --epochs 10000  filters through so many epochs (filters.ts), 500 a seed
 //   npm run soak -- following --twins         each life twice, about other keys: servers must see the same
 
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
+import { throughEpochs } from './filters.js'
 import { layGrounds } from './foundations.js'
 import { live, report } from './life.js'
+import { leaveGrounds } from './stage.js'
 
 /** Returns the exit code. */
 export async function soak(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,
-    options: { seed: { type: 'string' }, lives: { type: 'string' }, twins: { type: 'boolean' } },
+    options: {
+      seed: { type: 'string' },
+      lives: { type: 'string' },
+      epochs: { type: 'string' },
+      twins: { type: 'boolean' },
+    },
   })
   const replay = values.seed !== undefined && values.lives === undefined
   const first = values.seed === undefined ? randomInt(2 ** 31) : Number(values.seed)
   const lives = replay ? 1 : Number(values.lives ?? 10_000)
   if (!Number.isSafeInteger(first) || !Number.isSafeInteger(lives)) throw new Error('expected numbers')
+  if (values.epochs !== undefined) return await filters(first, Number(values.epochs))
   const grounds = await layGrounds()
   const broken = new Map<string, number[]>()
   const met = new Map<string, number>()
@@ -69,4 +78,22 @@ export async function soak(args: string[]): Promise<number> {
   } finally {
     await grounds.remove()
   }
+}
+
+const EPOCHS_A_SEED = 500
+
+/** Throws if a rule is broken. */
+async function filters(first: number, epochs: number): Promise<number> {
+  const sum = new Map<string, number>()
+  try {
+    for (let seed = first; (sum.get('epochs') ?? 0) < epochs; seed++) {
+      const met = await throughEpochs(seed, EPOCHS_A_SEED)
+      for (const [what, times] of Object.entries(met)) sum.set(what, (sum.get(what) ?? 0) + times)
+      console.log(`seeds ${first} to ${seed}:`, Object.fromEntries(sum))
+    }
+  } finally {
+    await leaveGrounds()
+  }
+  console.log('and nothing wrong')
+  return 0
 }

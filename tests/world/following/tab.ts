@@ -10,6 +10,7 @@ import {
   type OpenWithOptions,
   openWith,
 } from '@keyhush/client/environment'
+import type { Info } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { Chance } from '../chance.js'
 import { Company, type Member } from '../company.js'
@@ -18,6 +19,7 @@ import { Locks } from '../locks.js'
 import type { Question } from '../questions.js'
 import { storeOn } from '../store.js'
 import { subtle } from './keys.js'
+import type { Server } from './servers.js'
 import type { Due } from './time.js'
 import type { World } from './world.js'
 
@@ -45,6 +47,8 @@ export interface Call {
   readonly awake: number
   /** the epoch of the map then; 0: it was not open */
   readonly epoch: number
+  /** and that of its filter */
+  readonly filterEpoch: number
   /** what the rules noted when it began */
   facts: unknown
   outcome: { readonly value: unknown } | { readonly error: unknown } | undefined
@@ -55,12 +59,21 @@ export interface Call {
 /** How a map is opened. */
 export type Plan = Pick<
   OpenWithOptions,
-  'mode' | 'atLeast' | 'collusion' | 'storage' | 'push' | 'timeoutMs' | 'integrity' | 'experimental'
+  'mode' | 'atLeast' | 'collusion' | 'storage' | 'push' | 'timeoutMs' | 'integrity' | 'experimental' | 'filter'
 > & {
   /** in hex; undefined: the map has none */
   readonly publisherKey?: string | undefined
   /** numbers of the servers, in any order */
   readonly servers: readonly number[]
+}
+
+/** An epoch that a server has shown to a tab, in `/v1/info`: with a publisher's key the newest that is signed. */
+export interface Show {
+  readonly server: Server
+  readonly epoch: number
+  readonly at: number
+  /** by the time that the tab was awake */
+  readonly awake: number
 }
 
 export class Tab implements Member {
@@ -88,6 +101,10 @@ export class Tab implements Member {
   readonly whenDead = new Set<() => void>()
   /** calls of the core that hash, and bytes that they hashed */
   readonly hashed = { calls: 0, bytes: 0 }
+  /** requests of lookups */
+  lookups = 0
+  /** newer and newer epochs that servers have shown it */
+  readonly shows: Show[] = []
   #losses = 0
   readonly #whenOnline = new Set<() => void>()
   /** what has come while it was frozen: its timers run first when it is back, as if no reply had come yet */
@@ -197,6 +214,16 @@ export class Tab implements Member {
     this.profile.locks.leave(this)
   }
 
+  /** A server's `/v1/info` has come. */
+  sees(server: Server, { epochs, signatures }: Info): void {
+    const { publisherKey } = this.plan
+    const isSigned = ({ epoch }: { epoch: number }) =>
+      publisherKey === undefined || signatures.some(of => of.epoch === epoch && of.publicKey === publisherKey)
+    const epoch = Math.max(0, ...epochs.filter(isSigned).map(({ epoch }) => epoch))
+    const known = this.shows.some(show => show.server === server && show.epoch >= epoch)
+    if (!known) this.shows.push({ server, epoch, at: this.world.time.now, awake: this.awake })
+  }
+
   // ---- calls ---------------------------------------------------------------------------------------
 
   open(): Call {
@@ -253,8 +280,10 @@ export class Tab implements Member {
     const { world } = this
     const { now } = world.time
     const epoch = this.map?.epoch ?? 0
+    const filterEpoch = this.map?.filter?.epoch ?? 0
     const own = { tab: this, kind, what, question, timeoutMs }
-    const call: Call = { ...own, begun: now, awake: this.awake, epoch, facts: undefined, outcome: undefined, ended: 0 }
+    const state = { epoch, filterEpoch, facts: undefined, outcome: undefined, ended: 0 }
+    const call: Call = { ...own, begun: now, awake: this.awake, ...state }
     this.calls.push(call)
     world.note(this.name, `${what} …`)
     world.begins(call)
@@ -352,6 +381,7 @@ export class Tab implements Member {
     if (this.state === 'dead' || this.world.over) return await new Promise(() => {})
     const server = this.world.servers.find(({ name }) => url.startsWith(name))!
     const path = url.slice(server.name.length)
+    if (path === '/v1/instant') this.lookups++
     this.world.saw(this, server, path, init)
     return await server.fetch(this, path, init)
   }

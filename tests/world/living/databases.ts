@@ -51,7 +51,14 @@ export async function keyed(folder: string, count: number, headroom: number, pac
   const valueBytes = 14
   const entries = Array.from({ length: count }, (_, i) => ({ key: `key ${i}`, value: `value ${i}`.slice(i % 4) }))
   const lines = entries.map(entry => `${JSON.stringify(entry)}\n`).join('')
-  const options = { format: 'jsonl', partitions: PARTITIONS, headroom, pack, maxValueBytes: valueBytes } as const
+  const options = {
+    format: 'jsonl',
+    partitions: PARTITIONS,
+    headroom,
+    pack,
+    maxValueBytes: valueBytes,
+    filter: true,
+  } as const
   const { path, dataset } = await build(folder, `${count} keys`, lines, options)
   const directory = decodeDirectory(dataset.directory, count)
   const slots: Slot[] = []
