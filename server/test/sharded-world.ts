@@ -20,7 +20,6 @@ import { type SigningKey, signed } from '../../tests/support/publishing.js'
 import { verifies } from '../dist/base/ed25519.js'
 import { Refusal } from '../dist/base/refusal.js'
 import { EpochStore } from '../dist/database/epoch-store.js'
-import { newQueue } from '../dist/database/queue.js'
 import { ANOTHER_PROCESS, putDated, putHead, putJson, putSealed } from '../dist/database/stored-values.js'
 import { MemoryStorage } from '../dist/index.js'
 import {
@@ -276,7 +275,6 @@ export class Operator {
     let hashAlone: string | undefined
     const database: PublishedShards<EpochOfShards> = {
       core: world.core,
-      key: this.key,
       store: {
         intent: () => event(() => (fault === 'the hash alone as intent' ? undefined : store.intent())),
         intend: (epoch, body) =>
@@ -293,9 +291,7 @@ export class Operator {
             return intent
           }),
       },
-      queue: newQueue(),
       status: epoch => statuses.get(epoch),
-      now: () => 0,
       get newest() {
         return life.newest!
       },
@@ -322,7 +318,12 @@ export class Operator {
         if (error instanceof Violation) world.violations.push(error.message)
       },
     }
-    const publishing = new ShardedPublishing(database, () => event(() => {}))
+    const publishing = new ShardedPublishing(
+      database,
+      this.key,
+      () => 0,
+      () => event(() => {}),
+    )
     this.process = Object.assign(life, { publishing, statuses, end, kill }) as Process
     // What it awaits are events.
     void publishing.resume().catch(() => {})

@@ -14,7 +14,6 @@ import { ChangingEpochs, type ChangingOptions, systemClock } from '../database/c
 import { type BatchRecord, EpochStore } from '../database/epoch-store.js'
 import { type Answering, infoOf } from '../database/epochs.js'
 import type { CheckedBatch } from '../database/publishing.js'
-import { newQueue } from '../database/queue.js'
 import { ANOTHER_PROCESS } from '../database/stored-values.js'
 import type { KeyPair } from '../publisher/files.js'
 import type { Storage } from '../storage/storage.js'
@@ -101,7 +100,7 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     this.#heads = heads
     for (const { fabric, shards } of heads.shown) fabric.head = shards
     const { key, now = systemClock } = options
-    if (key !== undefined) this.publishing = this.#publishingWith(key, now)
+    if (key !== undefined) this.publishing = new ShardedPublishing(this, key, now)
   }
 
   /**
@@ -192,24 +191,6 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
     throw new Refusal('not_ready', 'this coordinator has no --shard-key; restart it with the key that its shards know')
   }
 
-  #publishingWith(key: KeyPair, now: () => number): ShardedPublishing<ShardedEpoch> {
-    const { core, store } = this
-    const [newest, next] = [() => this.newest, () => this.#next]
-    return new ShardedPublishing({
-      ...{ core, store, key, now, queue: newQueue() },
-      get newest() {
-        return newest()
-      },
-      get next() {
-        return next()
-      },
-      status: epoch => this.status(epoch),
-      successor: of => this.successor(of),
-      advance: (...of) => this.advance(...of),
-      onFailure: error => this.onFailure(error),
-    })
-  }
-
   /** those of the head */
   get fabric(): Fabric {
     return this.newest.fabric
@@ -221,7 +202,7 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
   }
 
   /** the shards of the next generation */
-  get #next(): Fabric | undefined {
+  get next(): Fabric | undefined {
     return this.fabrics[this.fabrics.indexOf(this.fabric) + 1]
   }
 

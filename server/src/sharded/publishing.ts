@@ -19,8 +19,9 @@ import type { BatchRecord, EpochStore } from '../database/epoch-store.js'
 import type { AnyEpoch } from '../database/epochs.js'
 import { type BeginGeneration, type Operations, readOperations, refuse } from '../database/operations.js'
 import type { CheckedBatch } from '../database/publishing.js'
-import type { Queue } from '../database/queue.js'
+import { newQueue } from '../database/queue.js'
 import { hashed } from '../dataset/hashing.js'
+import type { KeyPair } from '../publisher/files.js'
 import { StorageError } from '../storage/storage.js'
 import { readNextSet } from './next.js'
 import { cut, type Made, partOn, publishPart, type ShardPart, type ShardSet, type Shards, sendPart } from './parts.js'
@@ -38,15 +39,12 @@ export interface Successor<E extends EpochOfShards> extends Pick<E, 'fabric' | '
 }
 
 /** What publishing needs of a sharded database. */
-export interface PublishedShards<E extends EpochOfShards> extends Omit<Shards, 'fabric'> {
+export interface PublishedShards<E extends EpochOfShards> extends Pick<Shards, 'core'> {
   readonly store: Pick<EpochStore, 'intend' | 'intent'>
-  readonly queue: Queue
   /** the head */
   readonly newest: E
   /** the shards of the next generation; undefined: there are none */
   readonly next: E['fabric'] | undefined
-  /** seconds since 1970 */
-  readonly now: () => number
   status(epoch: number): EpochStatus | undefined
   successor(of: Successor<E>): E
   /** Stores and shows the next epoch. Calls `onStored` in between. */
@@ -77,6 +75,9 @@ export class ShardedPublishing<E extends EpochOfShards> {
   /** called when a shard does not take its part */
   onProblem: (problem: string) => void = () => {}
   readonly #database: PublishedShards<E>
+  readonly #key: KeyPair
+  readonly #now: () => number
+  readonly #queue = newQueue()
   readonly #pause: () => Promise<unknown>
   readonly #stopping = new AbortController()
   #begun: Begun | undefined
@@ -85,10 +86,12 @@ export class ShardedPublishing<E extends EpochOfShards> {
   /** by what has it */
   readonly #problems = new Map<string, string>()
 
-  /** `pause`: between two attempts; default: a second */
-  constructor(database: PublishedShards<E>, pause?: () => Promise<unknown>) {
+  /** `now`: seconds since 1970. `pause`: between two attempts; default: a second. */
+  constructor(database: PublishedShards<E>, key: KeyPair, now: () => number, pause?: () => Promise<unknown>) {
     const { signal } = this.#stopping
     this.#database = database
+    this.#key = key
+    this.#now = now
     this.#pause = pause ?? (() => sleep(PAUSE_MILLISECONDS, undefined, { signal }).catch(() => {}))
   }
 
@@ -99,8 +102,8 @@ export class ShardedPublishing<E extends EpochOfShards> {
 
   /** Goes on with what an earlier process has begun. */
   async resume(): Promise<void> {
-    const { store, queue } = this.#database
-    await queue(async () => {
+    const { store } = this.#database
+    await this.#queue(async () => {
       const intent = await store.intent()
       if (intent?.epoch === this.#database.newest.manifest.epoch + 1) await this.#begin(intent.bytes)
     })
@@ -113,12 +116,12 @@ export class ShardedPublishing<E extends EpochOfShards> {
 
   /** Makes an epoch of a batch, unless it was made before, as `Publishing` does. Throws a Refusal. */
   async publish(body: Uint8Array, signed: SignedFor | undefined, isLate: boolean): Promise<EpochStatus> {
-    const { status } = await this.#database.queue(async () => {
-      const { store, newest, now } = this.#database
+    const { status } = await this.#queue(async () => {
+      const { store, newest } = this.#database
       const { hash, batch, made } = await this.#read(body, signed)
       if (made !== undefined) return { status: Promise.resolve(made) }
       if (this.#begun !== undefined) return this.#begun
-      if (!isLate) checkExpiry(batch, now())
+      if (!isLate) checkExpiry(batch, this.#now())
       await this.#check(batch)
       const intent = await store.intend(newest.manifest.epoch + 1, body).catch(this.#fail)
       const begun = await this.#begin(intent)
@@ -129,12 +132,12 @@ export class ShardedPublishing<E extends EpochOfShards> {
 
   /** Says what a batch would make, or why it is refused. Nothing changes. */
   async check(body: Uint8Array, signed: SignedFor | undefined, isLate: boolean): Promise<CheckedBatch> {
-    return await this.#database.queue(async () => {
-      const { newest, now } = this.#database
+    return await this.#queue(async () => {
+      const { newest } = this.#database
       const { batch, made } = await this.#read(body, signed)
       const { generation, epoch } = batch
       if (made === undefined && this.#begun === undefined) {
-        if (!isLate) checkExpiry(batch, now())
+        if (!isLate) checkExpiry(batch, this.#now())
         await this.#check(batch)
       }
       return { generation, epoch, partitions: newest.manifest.partitions }
@@ -152,8 +155,8 @@ export class ShardedPublishing<E extends EpochOfShards> {
   }
 
   get #shards(): Shards {
-    const { core, key, newest } = this.#database
-    return { core, key, fabric: newest.fabric }
+    const { core, newest } = this.#database
+    return { core, key: this.#key, fabric: newest.fabric }
   }
 
   /** Throws a Refusal unless every shard would take its part, or the next generation can begin. */
@@ -254,11 +257,11 @@ export class ShardedPublishing<E extends EpochOfShards> {
   }
 
   async #finish(batch: Batch, hash: string): Promise<EpochStatus> {
-    const { core, newest, queue } = this.#database
+    const { core, newest } = this.#database
     const read = await readOperations(core, newest.manifest, batch)
     const { next, changes } = await ('headroom' in read ? this.#takeNext(batch, read) : this.#deliver(batch, read))
     return await new Promise<EpochStatus>((resolve, reject) => {
-      const moved = queue(async () => {
+      const moved = this.#queue(async () => {
         const record = { batch: hash, changes }
         await this.#untilDone(
           () => this.#database.advance(next, record, resolve),
