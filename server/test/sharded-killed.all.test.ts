@@ -202,7 +202,7 @@ test(`processes, PostgreSQL and the publisher are killed and frozen: nothing wro
   let publisher: ReturnType<typeof started> | undefined
   /** What is done to whom, at a request that is drawn, too. */
   const drawFault = (): (() => unknown) => {
-    const [kind, target, database, milliseconds] = [draw(8), all[draw(all.length)]!, draw(2), 200 + draw(1500)]
+    const [kind, target, database, milliseconds] = [draw(9), all[draw(all.length)]!, draw(2), 200 + draw(1500)]
     if (kind < 4) return () => [happened.kills++, target.kill()]
     if (kind < 6) return () => [happened.freezes++, target.freeze(milliseconds)]
     if (kind < 7) return () => restart(databases[database]!)
@@ -260,7 +260,7 @@ test(`processes, PostgreSQL and the publisher are killed and frozen: nothing wro
         for (const each of due) if (--each.left === 0) each.fault()
       }
     }
-    const [isRefused, isProcess] = [draw(4) === 0, draw(4) === 0]
+    const [isRefused, isProcess] = [draw(4) === 0, draw(2) === 0]
     const others = Array.from({ length: 6 }, () => `key ${20 + draw(LIST.size - 20)}`)
     const value = isRefused ? 'wrong' : textOf('v', n)
     const bad = isRefused ? ['{"op":"add","key":"key 3","value":"wrong"}\n'] : []
