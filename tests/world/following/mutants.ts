@@ -20,6 +20,15 @@ interface Mutant extends Bug {
 
 export const MUTANTS: readonly Mutant[] = [
   {
+    rule: 'F7',
+    name: 'a filter that is behind goes on',
+    file: 'packages/client/src/filter/filter.ts',
+    find: 'return isLate || ',
+    replace: 'return ',
+    play: { file: 'excludes-no-listed-key.test.ts', test: /^a minute after/ },
+    shows: /filter-behind/,
+  },
+  {
     rule: 'F2',
     name: 'old marks are taken for those of a newer epoch',
     file: 'packages/client/src/filter/filter.ts',
