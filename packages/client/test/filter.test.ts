@@ -129,10 +129,11 @@ test('what it asks, and when, is the same whatever is asked of it', async () => 
 test('servers tell of new epochs, and it follows as soon as one has them', async () => {
   const directory = marked()
   directory.network.push = true
-  const { map, clock, harness } = await filtered(directory, { push: true })
+  const { map, clock, harness, events } = await filtered(directory, { push: true })
   directory.publish({ [KEYS[0]!]: undefined }, [B])
   await until(clock, () => map.epoch === 2)
   expectRight(map, directory)
+  expect(events).toContainEqual({ type: 'updated', generation: 1, epoch: 2 })
   await pass(harness, 100_000)
   expect(map.filter!.state).toBe('ready')
 })

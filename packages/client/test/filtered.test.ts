@@ -98,6 +98,58 @@ test('at another epoch than the filter’s a call asks in two steps; then the fi
   expect(stepsOf(lookups(network)).slice(-2)).toEqual(['records', 'records'])
 })
 
+describe('`updated` comes once no call is answered at an older epoch', () => {
+  const following = async (meanwhile: 'ask' | 'wait') => {
+    const directory = marked()
+    directory.network.push = true
+    const life = await filtered(directory, { cover: 0, meanwhile }, { push: true })
+    const moves: unknown[] = []
+    life.map.on('updated', ({ epoch }) => {
+      const answer = life.map.getText(ABSENT, { timeoutMs: 15_000 }).catch(({ code }) => code)
+      moves.push([epoch, life.map.epoch, life.map.filter?.epoch, answer])
+    })
+    const told = async () => await life.drive(Promise.all(moves.map(move => Promise.all(move as unknown[]))))
+    return { ...life, told }
+  }
+
+  test('lookups move first', async () => {
+    const { map, directory, network, drive, told, clock } = await following('ask')
+    Object.assign(network.misbehave, { [A]: withheld, [B]: withheld })
+    directory.publish({ [ABSENT]: 'come' })
+    await drive(map.sync().catch(() => {}))
+    expect([map.epoch, await told()]).toEqual([1, []])
+    Object.assign(network.misbehave, { [A]: undefined, [B]: undefined })
+    await until(clock, () => map.epoch === 2)
+    expect(await told()).toEqual([[2, 2, 2, 'come']])
+  })
+
+  test('the filter moves first', async () => {
+    const { map, directory, told, clock, network } = await following('ask')
+    const next = directory.publish({ [ABSENT]: 'come' }, [B])
+    await until(clock, () => map.filter?.epoch === 2)
+    expect([map.epoch, await told()]).toEqual([1, []])
+    network.publish(A, next)
+    await until(clock, () => map.epoch === 2)
+    expect(await told()).toEqual([[2, 2, 2, 'come']])
+  })
+
+  test.each([
+    ['ask', 'come'],
+    ['wait', 'timeout'],
+  ] as const)("the filter does not answer any more, meanwhile: '%s'", async (meanwhile, answer) => {
+    const { map, directory, network, drive, told, harness } = await following(meanwhile)
+    Object.assign(network.misbehave, { [A]: withheld, [B]: withheld })
+    directory.publish({ [ABSENT]: 'come' })
+    await drive(map.sync().catch(() => {}))
+    expect(await told()).toEqual([])
+    await pass(harness, 61_000)
+    expect(await told()).toEqual([[2, 2, 1, answer]])
+    Object.assign(network.misbehave, { [A]: undefined, [B]: undefined })
+    await drive(map.sync())
+    expect([map.filter, (await told()).length]).toMatchObject([{ epoch: 2, state: 'ready' }, 1])
+  })
+})
+
 describe('what passes and what is covered', () => {
   const faults: readonly [string, Partial<Record<string, Misbehave>>][] = [
     ['no fault', {}],

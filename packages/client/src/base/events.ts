@@ -46,7 +46,7 @@ export type MapEvent =
         | 'spent'
         | 'offer'
     }
-  /** The map answers from a newer version of the database. */
+  /** The map answers from a newer version of the database: `map.epoch`. With a filter, once no call is answered from an older one. */
   | { readonly type: 'updated'; readonly generation: number; readonly epoch: number }
   /**
    * The publisher has signed a newer epoch, which another server shows and these servers lack. The map stays where it is until they show it.

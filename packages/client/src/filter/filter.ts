@@ -33,7 +33,7 @@ import { listenTo, lookAt } from '../servers/folder.js'
 import { type Greeting, type Heard, infoOf } from '../servers/info.js'
 import { type Agreed, isExpired } from '../servers/manifests.js'
 import { filterIdentity, namesOf } from '../servers/parties.js'
-import { Lag, type Looking } from '../servers/target.js'
+import { isNews, Lag, type Looking } from '../servers/target.js'
 import { type Link, type Links, linksOf } from '../servers/transport.js'
 import type { Step } from '../servers/update-lists.js'
 import type { Consent } from '../session/consent.js'
@@ -322,8 +322,10 @@ export class Filter implements Reader {
 
   #hold(held: HeldFilter | undefined): void {
     if (held === undefined) return
-    const before = this.#held?.at.manifest.databaseId
-    if (before !== undefined && !equalBytes(before, held.at.manifest.databaseId)) this.#newest = 0
+    const { stats, announce } = this.#parts
+    const { manifest } = held.at
+    const before = this.#held?.at.manifest
+    if (before !== undefined && !equalBytes(before.databaseId, manifest.databaseId)) this.#newest = 0
     this.#held = held
     this.#base = held.at
     this.hash = this.#hashOf(held.at.bytes)
@@ -331,8 +333,10 @@ export class Filter implements Reader {
     this.#isForked = false
     this.#isElsewhere = false
     this.#refusal = undefined
-    this.#parts.stats.filterFailure = undefined
+    stats.filterFailure = undefined
     this.#tell()
+    const { generation, epoch } = manifest
+    if (before !== undefined && isNews(manifest, before)) announce({ type: 'updated', generation, epoch })
   }
 
   async #store(): Promise<void> {

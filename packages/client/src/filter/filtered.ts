@@ -25,6 +25,7 @@ import { startInstant } from '../platform/starting.js'
 import type { Agreed } from '../servers/manifests.js'
 import { namesOf } from '../servers/parties.js'
 import type { Stats } from '../servers/stats.js'
+import { isNews } from '../servers/target.js'
 import type { Behind, FilteredParts, FilterOptions, Schedule, UnbegunSession } from '../session/opening.js'
 import type { FilterInfo, Session } from '../session/session.js'
 import { Filter, withoutMarks } from './filter.js'
@@ -44,9 +45,14 @@ export async function filteredSession(
 ): Promise<UnbegunSession> {
   checkWishes(given, wishes)
   let made: FilteredSession | undefined
+  // `updated` comes once both have moved.
   const announce = (event: MapEvent) => {
-    given.announce(event)
+    if (event.type !== 'updated') given.announce(event)
     made?.innerChanged()
+  }
+  const ofFilter = (event: MapEvent) => {
+    if (event.type !== 'updated') given.announce(event)
+    made?.moved()
   }
   const directoryAt = ({ bytes }: Agreed) => {
     const held = made?.held
@@ -55,7 +61,7 @@ export async function filteredSession(
   const inner = await behind({ announce, directoryAt })
   try {
     const core = await startInstant(given.environment, () => {})
-    const filter = await Filter.open({ ...given, core, consent: inner.choosing?.filterConsent })
+    const filter = await Filter.open({ ...given, announce: ofFilter, core, consent: inner.choosing?.filterConsent })
     made = new FilteredSession(given, wishes, inner, filter)
     return made
   } catch (error) {
@@ -112,6 +118,8 @@ class FilteredSession implements Session {
   readonly #wishes: FilterOptions
   readonly #inner: UnbegunSession
   readonly #filter: Filter
+  /** where the app knows it to be */
+  #told: Manifest | undefined
   #beginning: Promise<void> | undefined
   #hasBegun = false
   #begin: () => Promise<void> = async () => {}
@@ -145,8 +153,13 @@ class FilteredSession implements Session {
     return typeof cover === 'object' ? cover.queries : this.#inner.maxQueries
   }
 
+  /** The older one of what answers: while the filter does, it may be behind lookups, and before them. */
   get manifest(): Manifest | undefined {
-    return this.#inner.manifest ?? this.#filter.held?.at.manifest
+    const ofInner = this.#inner.manifest
+    const ofFilter = this.#filter.held?.at.manifest
+    if (ofInner === undefined || ofFilter === undefined) return ofInner ?? ofFilter
+    const answers = this.#isWanted && this.#filter.state === 'ready'
+    return answers && isNews(ofInner, ofFilter) ? ofFilter : ofInner
   }
 
   get mode(): Mode | 'filter' | undefined {
@@ -213,10 +226,23 @@ class FilteredSession implements Session {
     else this.#filter.rest()
   }
 
-  /** Another session may answer now. */
+  /** Another session may answer now, or at another epoch. */
   innerChanged(): void {
+    const { manifest } = this.#inner
+    if (manifest !== undefined && this.#isWanted) this.#filter.isBefore(manifest)
     this.#tend()
     this.#filter.changed()
+    this.moved()
+  }
+
+  /** The app learns of a newer epoch once no call is answered at an older one. */
+  moved(): void {
+    const { manifest } = this
+    if (manifest === undefined) return
+    const before = this.#told
+    this.#told = manifest
+    const { generation, epoch } = manifest
+    if (before !== undefined && isNews(manifest, before)) this.#parts.announce({ type: 'updated', generation, epoch })
   }
 
   /** Lookups can be made; tried again after a failure. */
@@ -224,6 +250,7 @@ class FilteredSession implements Session {
     if (this.#beginning === undefined) {
       this.#beginning = this.#begin().then(() => {
         this.#hasBegun = true
+        this.moved()
         if (this.#listens) this.#inner.listen()
       })
       this.#beginning.catch(() => {
