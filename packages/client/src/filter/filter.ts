@@ -155,15 +155,15 @@ export class Filter implements Reader {
 
   /** Resolves to what `look` returns, which is called again after each change. Throws where the app has refused the download. */
   async when<T>(look: () => T | undefined, signal: AbortSignal): Promise<T> {
-    for (;;) {
-      const seen = look()
+    for (let seen = look(); ; ) {
       if (seen !== undefined) return seen
       if (this.#refusal) throw this.#refusal
       let end = () => {}
-      const change = new Promise<void>(resolve => {
-        end = onAbort(this.#change.signal, resolve)
+      // At the moment of the change: it may not be so any more when a promise has told of it.
+      const change = new Promise<T | undefined>(resolve => {
+        end = onAbort(this.#change.signal, () => resolve((async () => look())()))
       })
-      await abortable(change, signal).finally(end)
+      seen = await abortable(change, signal).finally(end)
     }
   }
 
