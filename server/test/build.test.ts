@@ -42,6 +42,12 @@ describe('a build', () => {
     expect(stdout).toContain(`database id: ${toHex(decodeManifest(manifest).databaseId)}\n`)
   })
 
+  test('says what slot marks take', async () => {
+    const [data, out] = [await dataFile('marked.csv', 'key,value\na,1\nb,2\n'), join(await temporaryDirectory(), 'cli')]
+    const { stdout } = await promisify(execFile)(process.execPath, [command, 'build', data, '--filter', '--out', out])
+    expect(stdout).toMatch(/^slot marks bytes: [1-9]\d*$/m)
+  })
+
   test('leaves the headroom asked for, and refuses what no layout has', async () => {
     const planned = async (records: number, headroom?: number) => {
       const { manifest } = await builtDataset('a.txt', `${words(records).join('\n')}\n`, { headroom })

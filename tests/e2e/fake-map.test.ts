@@ -323,6 +323,40 @@ test('a fake filter is as it is announced, and as many as were asked for', async
   expect(fakeMap(ENTRIES).filter).toBeUndefined()
 })
 
+test('behind a fake filter that is ready, absent keys are absent whatever fails; others fail', async () => {
+  const failWith = new NetworkError('https://a.example', 'away')
+  const map = fakeMap(ENTRIES, { filter: { cover: 0, meanwhile: 'ask' }, failWith })
+  expect(await map.getMany(['wolf', 'lynx'])).toEqual([undefined, undefined])
+  await expect(map.getMany(['wolf', 'otter'])).rejects.toBe(failWith)
+  expect(map.stats).toMatchObject({ lookups: 1, unsent: 1 })
+  map.announce({ type: 'filter', state: 'behind' })
+  await expect(map.get('wolf')).rejects.toBe(failWith)
+  map.failWith(undefined)
+  await map.prepare()
+  expect([map.mode, map.filter]).toEqual(['local', undefined])
+})
+
+test('a fake filter is checked as a filter of open()', async () => {
+  const cover = { everyMs: 60_000, queries: 8 }
+  const filter = { cover: 0, meanwhile: 'ask' } as const
+  for (const wrong of [
+    true,
+    {},
+    { ...filter, cover: 5 },
+    { ...filter, cover: '1/16' },
+    { ...filter, meanwhile: 'x' },
+  ]) {
+    expect(() => fakeMap(ENTRIES, { filter: wrong as never })).toThrow(UsageError)
+  }
+  for (const mode of ['local', 'filter'] as const) {
+    expect(() => fakeMap(ENTRIES, { mode, filter })).toThrow(/filter: expected mode 'instant'/)
+  }
+  const map = fakeMap(ENTRIES, { filter: { cover, meanwhile: 'ask' } })
+  const nine = map.getMany(Array(9).fill('wolf'))
+  await expect(nine).rejects.toThrow('expected at most 8 keys at once, by the schedule, got 9')
+  expect(() => map.announce({ type: 'filter', state: 'odd' as never })).toThrow(/announce: state: expected 'loading'/)
+})
+
 test('what takes a map takes a fake one, and what a test has written by hand', () => {
   expectTypeOf<FakeMap>().toExtend<KeyhushMap>()
   expectTypeOf(fakeMap({})).toExtend<Awaited<ReturnType<typeof open>>>()

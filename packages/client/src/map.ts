@@ -197,7 +197,7 @@ export class OpenedMap {
 
   /**
    * In mode `filter`: whether a key is proved absent. Nothing is sent. `false`: the key may be listed, or the filter is not `ready`. One of
-   * about 255 absent keys is not excluded.
+   * 254 absent keys is not excluded.
    * @throws {UsageError} for a wrong key, and in other modes
    * @example
    * if (!map.excludes('evil.example')) ask()

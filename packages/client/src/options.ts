@@ -305,7 +305,8 @@ export function readOptions(
   if (options.atLeast !== undefined) checkAtLeast(atLeast, apart)
   const { experimental = false } = options
   const usable = schemesFor(schemes, apart, experimental)
-  oneOf('mode', ['auto', FILTER, ...usable.keys()], mode, `with ${numberOf(apart)}`)
+  const where = options.collusion ? "collusion: 'tolerated'" : numberOf(apart)
+  oneOf('mode', ['auto', FILTER, ...usable.keys()], mode, `with ${where}`)
   if (lookups !== undefined) checkLookups(lookups, apart)
   const { download = 'auto', network = 'unmetered' } = options
   if (typeof download !== 'function') oneOf('download', ['auto', 'never'], download, 'or a function')

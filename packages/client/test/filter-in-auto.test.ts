@@ -117,7 +117,10 @@ describe('where a copy is due', () => {
     ['the app wants to be asked', { download: () => false }],
   ] as const)('but %s: the filter is asked for by itself, and refused as it', async (_, options) => {
     const { map, network, drive, harness } = await auto({ ...waiting, ...options }, { planner: COPIES })
-    expect(await harness.failure(map.get(LISTED))).toMatchObject({ code: 'unsupported', reason: 'download' })
+    expect(await harness.failure(map.get(LISTED))).toMatchObject({
+      reason: 'download',
+      message: expect.stringMatching(/for mode 'filter', got none from .*; call reset\(\), which does not ask$/),
+    })
     expect([map.filter?.state, blobs(network).length, lookups(network).length]).toEqual(['loading', 0, 0])
     await drive(map.reset())
     expect(await drive(map.get(ABSENT))).toBeUndefined()

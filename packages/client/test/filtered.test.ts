@@ -71,7 +71,7 @@ describe.each(['two servers', 'two of three', 'three'] as const)('%s', which => 
     expect(await drive(map.getMany([], { padTo: 3 }))).toEqual([])
     expect(new Set(lookups(network).map(({ body }) => decodeInstantQuery(body).count))).toEqual(new Set([3]))
     await drive(map.get(ABSENT))
-    expect(map.stats).toMatchObject({ lookups: 2, lastLookup: { bytesUp: 0, bytesDown: 0 } })
+    expect(map.stats).toMatchObject({ lookups: 2, unsent: 1, lastLookup: { bytesUp: 0, bytesDown: 0 } })
   })
 
   test('indices and watches are never filtered', async () => {
@@ -109,7 +109,7 @@ describe('`updated` comes once no call is answered at an older epoch', () => {
       moves.push([epoch, life.map.epoch, life.map.filter?.epoch, answer])
     })
     const told = async () => await life.drive(Promise.all(moves.map(move => Promise.all(move as unknown[]))))
-    return { ...life, told }
+    return { ...life, directory, told }
   }
 
   test('lookups move first', async () => {
@@ -264,15 +264,18 @@ describe('without a usable filter', () => {
   test("meanwhile: 'wait' sends none, and ends in time; once servers give it, calls go on", async () => {
     const directory = marked()
     Object.assign(directory.network.misbehave, { [A]: withheld, [B]: withheld })
-    const { map, network, harness, clock, drive } = await filtered(directory, { cover: 1, meanwhile: 'wait' })
+    const { map, network, harness, clock, drive, events } = await filtered(directory, { cover: 1, meanwhile: 'wait' })
     for (const key of [LISTED, ABSENT]) {
       const start = clock.now()
       expect(await harness.failure(map.get(key, { timeoutMs: 60_000 }))).toMatchObject({
         code: 'timeout',
-        message: expect.stringMatching(/the filter; the last failure was .*503/),
+        servers: [A, B],
+        message: expect.stringMatching(/got none from .*a\.example.* and .*b\.example.*; the last failure was .*503/),
       })
       expect(clock.now() - start).toBe(60_000)
     }
+    const slow = { type: 'slow', servers: [A, B] }
+    expect(events.filter(({ type }) => type === 'slow')).toEqual([slow, slow])
     expect(lookups(network)).toEqual([])
     const waiting = map.getText(LISTED)
     Object.assign(directory.network.misbehave, { [A]: undefined, [B]: undefined })
@@ -330,6 +333,7 @@ test('it opens offline with a stored filter, and answers; a call that must ask b
   const { map, drive, harness, network } = await filtered(directory, wishes, { storage: 'required' }, { openStore })
   expect([map.filter?.state, map.epoch, await drive(map.get(ABSENT))]).toEqual(['ready', 1, undefined])
   expect(await harness.failure(map.get(LISTED))).toMatchObject({ code: 'network' })
+  expect(map.stats.incidents).toContainEqual({ server: expect.stringMatching(/[ab]\.example/), code: 'network' })
   expect(await harness.failure(map.getMany([ABSENT], { padTo: 1_000 }))).toMatchObject({ code: 'network' })
   expect(lookups(network)).toEqual([])
   Object.assign(directory.network.misbehave, { [A]: undefined, [B]: undefined })

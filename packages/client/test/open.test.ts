@@ -419,6 +419,11 @@ describe('of an option that cannot be, the message says what was expected and wh
     ['a misspelt listener', { onevent: () => {} }, /no option "onevent"; expected onEvent/],
     ['a listener there is not', { onUpdate: () => {} }, /no option "onUpdate"/],
     ['a key that is too short', { publisherKey: new Uint8Array(31) }, /publisherKey: expected 32 bytes.*got 31 bytes/],
+    [
+      'a mode that needs servers that do not collude',
+      { mode: 'instant', collusion: 'tolerated' },
+      /mode: expected 'auto', .* with collusion: 'tolerated', got "instant"/,
+    ],
     ['lookups with two servers', { lookups: 5 }, /lookups: expected one server, or collusion: 'tolerated'/],
     ['no number of lookups', { lookups: 0, servers: [A], publisherKey: KEY }, /from 1 to 1048576, got 0/],
   ]

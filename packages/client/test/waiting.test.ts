@@ -189,7 +189,7 @@ describe('open()', () => {
     expect(error).toMatchObject({ code: 'timeout', servers: [] })
     expect(harness.clock.now()).toBe(15_000)
     expect(error.message).toBe(
-      'expected an answer within 15000 ms, got none from another tab, which holds the state, or the filter; call again later',
+      'expected an answer within 15000 ms, got none from another tab, which holds the state; call again later',
     )
   })
 

@@ -29,7 +29,7 @@ export async function build(options: BuildArguments): Promise<void> {
 /** Stable: scripts read it. */
 function described({ manifest, manifestHash, databaseId, keys }: BuildSummary): Record<string, string | number> {
   const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
-  const { valueBytes, keyed, variable, directoryBytes, pointproofs } = manifest
+  const { valueBytes, keyed, variable, directoryBytes, slotMarksHash, pointproofs } = manifest
   const ceremony = pointproofs && {
     ceremony: `${toHex(pointproofs.transcriptHash)}${pointproofs.development ? ', for development' : ''}`,
   }
@@ -40,6 +40,7 @@ function described({ manifest, manifestHash, databaseId, keys }: BuildSummary): 
     layout: `${partitions} partitions of ${partitionRecords} records of ${recordBytes} bytes, ${blockRecords} a block`,
     'database bytes': partitions * partitionRecords * recordBytes,
     'directory bytes': directoryBytes,
+    ...(slotMarksHash && { 'slot marks bytes': records }),
     proofs: proofsOf(manifest).join(', '),
     'answer bytes': proofsOf(manifest)
       .map(proofs => answerBytes(manifest, 1, proofs) - HEADER_BYTES)

@@ -159,12 +159,12 @@ export class TimeoutError extends AnyError {
   static override readonly kind = 'timeout'
   override readonly name = 'TimeoutError'
   readonly code = 'timeout'
-  /** The servers that had not answered. None: another tab, or the filter, was waited for. */
+  /** The servers that had not answered, or not given a filter. None: another tab was waited for. */
   readonly servers: readonly string[]
 
   /** `last`: what a server failed with before, that was to be asked again. */
   constructor(servers: readonly string[], timeoutMs: number, last?: KeyhushError | ServerError | undefined) {
-    const from = servers.length === 0 ? 'another tab, which holds the state, or the filter' : servers.join(' and ')
+    const from = servers.length === 0 ? 'another tab, which holds the state' : servers.join(' and ')
     const advice = last === undefined ? 'call again later' : `the last failure was ${last.message}`
     super(`expected an answer within ${timeoutMs} ms, got none from ${from}; ${advice}`, {
       retryable: true,

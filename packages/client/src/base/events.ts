@@ -81,7 +81,7 @@ export type MapEvent =
   | { readonly type: 'mode'; readonly mode: Mode | undefined }
   /** The filter has another state: `map.filter`. */
   | { readonly type: 'filter'; readonly state: FilterState }
-  /** A call has waited for these servers for two seconds. It comes once a call, and only to listeners of the map that was called. */
+  /** A call has waited for these servers for two seconds; none: for another tab. It comes once a call, and only to listeners of the map that was called. */
   | { readonly type: 'slow'; readonly servers: readonly string[] }
   /** Stored state is used: an unfinished download, a whole hint, or a copy of the database. `pending`: the map has to finish a lookup first. */
   | { readonly type: 'resumed'; readonly what: 'download' | 'hint' | 'copy'; readonly pending: boolean }

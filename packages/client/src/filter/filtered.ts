@@ -12,9 +12,9 @@ import type { Manifest } from '@keyhush/protocol'
 import { equalBytes } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable, onAbort, scoped } from '../base/abort.js'
-import { checkNames, checkOptions, expected, oneOf } from '../base/boundary.js'
+import { expected } from '../base/boundary.js'
 import { SLOW_MS } from '../base/constants.js'
-import { ClosedError, UsageError } from '../base/errors.js'
+import { ClosedError, ServerError, UsageError } from '../base/errors.js'
 import type { Condemnation, MapEvent, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import { randomBelow } from '../base/random.js'
@@ -26,14 +26,14 @@ import type { Agreed } from '../servers/manifests.js'
 import { namesOf } from '../servers/parties.js'
 import type { Stats } from '../servers/stats.js'
 import { isNews } from '../servers/target.js'
-import type { Behind, FilteredParts, FilterOptions, Schedule, UnbegunSession } from '../session/opening.js'
+import { assertScheduled, checkWishes } from '../session/filter-wishes.js'
+import type { Behind, FilteredParts, FilterOptions, UnbegunSession } from '../session/opening.js'
 import type { FilterInfo, Session } from '../session/session.js'
 import { Filter, withoutMarks } from './filter.js'
 import type { HeldFilter } from './held.js'
 import { Ticks } from './schedule.js'
 
 const COIN = 2 ** 32
-const DAY_MS = 86_400_000
 
 /** By the clock, which the maps of a page have in common: the servers of which a lookup has failed, and none that began later has succeeded. */
 const everyFailed = new WeakMap<Environment['clock'], Set<string>>()
@@ -70,33 +70,6 @@ export async function filteredSession(
   }
 }
 
-/** Throws UsageError. */
-function checkWishes({ mode, apart, experimental }: FilteredParts, wishes: FilterOptions): void {
-  if (mode !== 'instant' && !(mode === 'auto' && (apart > 1 || experimental)))
-    throw new UsageError(
-      `filter: expected mode 'instant', or 'auto' that begins with it, got mode '${mode}'; leave the option out`,
-    )
-  checkOptions('filter', wishes)
-  checkNames('filter', wishes, ['cover', 'meanwhile'])
-  const { cover, meanwhile } = wishes
-  if (typeof cover === 'object' && cover !== null) checkSchedule(mode, cover)
-  else if (!(typeof cover === 'number' && cover >= 0 && cover <= 1))
-    throw new UsageError(`filter: cover: ${expected('a share from 0 to 1, or a schedule', cover)}; it has no default`)
-  oneOf('filter: meanwhile', ['ask', 'wait'], meanwhile)
-}
-
-/** Throws UsageError. */
-function checkSchedule(mode: string, schedule: Schedule): void {
-  if (mode === 'auto')
-    throw new UsageError("filter: cover: expected a share in mode 'auto', got a schedule; use mode 'instant'")
-  checkNames('filter: cover', schedule, ['everyMs', 'queries'])
-  const { everyMs, queries } = schedule
-  if (!(Number.isInteger(everyMs) && everyMs >= 1_000 && everyMs <= DAY_MS))
-    throw new UsageError(`filter: everyMs: ${expected(`a whole number from 1000 to ${DAY_MS}`, everyMs)}`)
-  if (!(Number.isInteger(queries) && queries >= 1))
-    throw new UsageError(`filter: queries: ${expected('a whole number from 1', queries)}`)
-}
-
 /** The same question, with random records in place of the keys that are proved absent; one flag a key. */
 function without(
   keys: readonly Uint8Array[],
@@ -126,6 +99,8 @@ class FilteredSession implements Session {
   #listens = false
   readonly #ticks: Ticks | undefined
   readonly #closing = new AbortController()
+  /** calls that were answered here */
+  #unsent = 0
   /** how often a call that was sent has failed, or was given up */
   #failures = 0
   /** when those that are under way were sent */
@@ -176,7 +151,7 @@ class FilteredSession implements Session {
 
   get stats(): Stats {
     const { stats } = this.#inner
-    return this.filter === undefined ? stats : { ...stats, held: { filter: this.filter.bytes } }
+    return { ...stats, unsent: this.#unsent, ...(this.filter && { held: { filter: this.filter.bytes } }) }
   }
 
   get held(): HeldFilter | undefined {
@@ -253,8 +228,9 @@ class FilteredSession implements Session {
         this.moved()
         if (this.#listens) this.#inner.listen()
       })
-      this.#beginning.catch(() => {
+      this.#beginning.catch(error => {
         this.#beginning = undefined
+        if (error instanceof ServerError && error.server) this.#parts.stats.incident(error.server, error.code)
       })
     }
     return this.#beginning
@@ -271,10 +247,7 @@ class FilteredSession implements Session {
     const { environment, stats } = this.#parts
     const { cover } = this.#wishes
     const ticks = this.#ticks
-    if (typeof cover === 'object' && padTo > cover.queries)
-      throw new UsageError(
-        `keys: expected at most ${cover.queries} keys at once, by the schedule, got ${padTo}; make several calls`,
-      )
+    assertScheduled(cover, padTo)
     const enders = [signal, late, this.#closing.signal]
     const byTick = <R>(question: Question<R>) => scoped(enders, ender => ticks!.ask(question, ender))
     if (keys === undefined) return await (ticks ? byTick(question) : this.#send(question, signal))
@@ -287,6 +260,7 @@ class FilteredSession implements Session {
     const isNone = keys.length === 0 || padTo > (this.maxQueries ?? this.manifest?.maxQueries ?? padTo)
     if (ticks || !(absent.includes(false) || isCovered || isNone || this.#hasFailed)) {
       stats.lookedUp(stats.onlineTotal(), 0)
+      this.#unsent++
       return keys.map(() => undefined) as T
     }
     return await abortable(
@@ -311,11 +285,16 @@ class FilteredSession implements Session {
       return this.#filter.absentOf(keys) ?? (waits ? undefined : keys.map(() => false))
     }
     if (!this.#isWanted && isAwaited()) choosing!.waits() // where a copy is due, that begins it
-    stats.waitingForFilter++
+    // It is of all servers, also while none of them is asked for it.
+    const waiting = (by: number) => {
+      stats.waitingForFilter += by
+      for (const meter of stats.offline) meter.asked += by
+    }
+    waiting(1)
     try {
       return await this.#filter.when(look, ender)
     } finally {
-      stats.waitingForFilter--
+      waiting(-1)
     }
   }
 

@@ -54,7 +54,8 @@ class FilterSession implements Session {
   get stats(): Stats {
     const held = { filter: this.#filter.info.bytes }
     const { stats, core } = this.#parts
-    return stats.snapshot({ core: core.kind, fenced: undefined, held, lookupsLeft: undefined })
+    const shown = stats.snapshot({ core: core.kind, fenced: undefined, held, lookupsLeft: undefined })
+    return { ...shown, unsent: stats.lookups }
   }
 
   get filter(): FilterInfo {

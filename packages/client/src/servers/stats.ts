@@ -53,6 +53,8 @@ export interface Stats {
   readonly lookupsLeft: number | undefined
   /** Calls that got their answer. */
   readonly lookups: number
+  /** Of these, calls that a filter answered: nothing was sent for them. Undefined: there is no filter. */
+  readonly unsent?: number | undefined
   /** Bytes and milliseconds of the last call that got its answer. Undefined: there was none. */
   readonly lastLookup: (Traffic & { readonly ms: number }) | undefined
   /** Attempts that failed, and servers that were not asked again for a time. The newest 100, oldest first. */

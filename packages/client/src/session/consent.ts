@@ -5,6 +5,7 @@ import { UNASKED_BYTES } from '../base/constants.js'
 import { UnsupportedError } from '../base/errors.js'
 import type { MapEvent } from '../base/events.js'
 import type { Connection } from '../platform/connection.js'
+import { FILTER } from '../scheme/facts.js'
 
 /** A download that a map would begin by itself. It does not depend on a key, or on what a lookup returned. */
 export interface DownloadOffer {
@@ -145,11 +146,8 @@ export class Consent {
 /** The error of what needs a download that the app does not want, or not on this line. `cause`: what its function has thrown. */
 export function refusalOf({ mode, bytes }: Pick<DownloadOffer, 'mode' | 'bytes'>, cause?: unknown): UnsupportedError {
   const message = `expected permission to download ${bytes} bytes for mode '${mode}', got none from open({ download })`
-  return new UnsupportedError(
-    'download',
-    `${message}; call again, or call prepare() or reset(), which do not ask`,
-    cause === undefined ? {} : { cause },
-  )
+  const advice = mode === FILTER ? 'call reset(), which does' : 'call again, or call prepare() or reset(), which do'
+  return new UnsupportedError('download', `${message}; ${advice} not ask`, cause === undefined ? {} : { cause })
 }
 
 export function isRefusal(error: unknown): error is UnsupportedError {

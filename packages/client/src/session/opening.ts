@@ -19,10 +19,10 @@ import { type StatelessParts, StatelessSession } from './stateless.js'
 export interface FilterOptions {
   /**
    * Which share of the calls about absent keys asks all the same, from 0 to 1. With 0, a request shows that a key is listed, for all but one
-   * of 255. The larger the share, the less a request shows, and the more it costs. Or a schedule, in mode `instant`: requests show nothing.
+   * of 254. The larger the share, the less a request shows, and the more it costs. Or a schedule, in mode `instant`: requests show nothing.
    */
   readonly cover: number | Schedule
-  /** What a call does while the filter does not answer: `ask` the servers, or `wait` until it does, and throw TimeoutError. */
+  /** What a call does while the filter does not answer: `ask` the servers, or `wait` until it does, else throw TimeoutError. */
   readonly meanwhile: 'ask' | 'wait'
 }
 

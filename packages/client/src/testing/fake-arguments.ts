@@ -74,6 +74,7 @@ export function checkEvent(event: MapEvent): void {
     )
   }
   if (event.type === 'mode' && event.mode !== undefined) oneOf('announce: mode', MODES, event.mode)
+  if (event.type === 'filter') oneOf('announce: state', ['loading', 'ready', 'behind'], event.state)
 }
 
 function tagOf(value: unknown): string {

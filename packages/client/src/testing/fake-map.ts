@@ -19,6 +19,8 @@ import { assertPlatform } from '../platform/minimum.js'
 import { FILTER } from '../scheme/facts.js'
 import type { Awaited, Budget } from '../servers/budget.js'
 import type { Stats, Traffic } from '../servers/stats.js'
+import { assertScheduled, checkWishes } from '../session/filter-wishes.js'
+import type { FilterOptions } from '../session/opening.js'
 import type { FilterInfo, Session } from '../session/session.js'
 import type { Change } from '../watching/watch.js'
 import { checkChanges, checkEntries, checkEvent, checkFailure, checkNumbers, MODES } from './fake-arguments.js'
@@ -47,7 +49,8 @@ export type FakeChange =
 /** A map whose answers, errors and events your test chooses. */
 export interface FakeMap extends KeyhushMap {
   /**
-   * Lookups, `sync()`, `prepare()` and `reset()` fail with this error from now on. Undefined: they succeed again.
+   * Lookups, `sync()`, `prepare()` and `reset()` fail with this error from now on. Undefined: they succeed again. With a filter that is
+   * `ready`, calls of which all keys are absent succeed: nothing is sent for them. `cover` counts for nothing.
    * @throws {UsageError} for what is no error of @keyhush/client
    */
   failWith(error: KeyhushError | undefined): void
@@ -82,11 +85,12 @@ export function fakeMap(
   checkOptions('fakeMap', options, ['normalize', 'onEvent'])
   assertPlatform({})
   checkNames('fakeMap', options, [...optionsOf('fakeMap'), ...OWN])
-  const { mode = 'instant', delayMs, maxQueries, failWith } = options
+  const { mode = 'instant', delayMs, maxQueries, failWith, filter } = options
   oneOf('mode', [...MODES, FILTER], mode)
   checkEntries(entries)
   checkNumbers({ delayMs, maxQueries })
   checkFailure(failWith)
+  if (filter !== undefined) checkWishes({ mode, apart: 2, experimental: false }, filter)
   const session = new FakeSession(entries, { ...options, mode })
   return new Fake(session, options)
 }
@@ -152,6 +156,7 @@ class FakeSession implements Session, Awaited {
   #mode: Mode | 'filter'
   /** undefined: there is none */
   #filter: FilterState | undefined
+  readonly #cover: FilterOptions['cover'] | undefined
   readonly excludes?: (key: Uint8Array) => boolean
   condemned: Condemnation | undefined
   failure: KeyhushError | undefined
@@ -169,6 +174,7 @@ class FakeSession implements Session, Awaited {
   readonly #underWay = new Set<Promise<unknown>>()
   #epoch = 1
   #lookups = 0
+  #unsent = 0
   #lastLookup: Stats['lastLookup']
 
   constructor(
@@ -178,6 +184,7 @@ class FakeSession implements Session, Awaited {
     const { delayMs = 0, maxQueries = 16, failWith, mode, filter } = options
     if (mode === FILTER || filter !== undefined) this.#filter = 'ready'
     if (mode === FILTER) this.excludes = key => this.#excludes(key)
+    this.#cover = filter?.cover
     this.#delayMs = delayMs
     this.#maxQueries = maxQueries
     this.failure = failWith
@@ -193,11 +200,12 @@ class FakeSession implements Session, Awaited {
   }
 
   get filter(): FilterInfo | undefined {
+    if (this.#mode !== 'instant' && this.#mode !== FILTER) return undefined
     return this.#filter && { epoch: this.#epoch, bytes: 2 * this.#slots.length, state: this.#filter }
   }
 
   #excludes(key: Uint8Array): boolean {
-    return this.#filter === 'ready' && !this.#slots.some(slot => slot.key === toHex(key))
+    return this.filter?.state === 'ready' && !this.#slots.some(slot => slot.key === toHex(key))
   }
 
   /** In mode `filter`. Throws as such a map does. */
@@ -239,7 +247,7 @@ class FakeSession implements Session, Awaited {
         incidents: [],
       },
       servers: SERVERS.map(server => ({ server, offline: NOTHING, lookups: NOTHING, fence: NOTHING })),
-      ...{ lookups: this.#lookups, lastLookup: this.#lastLookup },
+      ...{ lookups: this.#lookups, lastLookup: this.#lastLookup, unsent: this.#filter && this.#unsent },
     }
   }
 
@@ -247,13 +255,17 @@ class FakeSession implements Session, Awaited {
     signal?.throwIfAborted()
     if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
     this.#assertExcluded(question)
+    const { keys, padTo = 1 } = question
+    if (this.#cover !== undefined) assertScheduled(this.#cover, padTo)
+    const isQuiet = keys !== undefined && keys.length > 0 && keys.every(key => this.#excludes(key))
     question.indices(this.#atEpoch()) // what cannot be asked is refused at once
     return await this.#run(async () => {
       const start = Date.now()
-      await this.#pass()
+      if (!isQuiet) await this.#pass()
       const at = this.#atEpoch()
       const records = Array.from(question.indices(at), index => recordOf(this.#slots[index] ?? EMPTY))
       this.#lookups++
+      if (isQuiet) this.#unsent++
       this.#lastLookup = { bytesUp: 0, bytesDown: 0, ms: Date.now() - start }
       return question.read(at, records)
     }, signal)
