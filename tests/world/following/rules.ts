@@ -141,8 +141,8 @@ export class Rules {
     const { map } = tab
     if (map === undefined) return
     const [seen, now] = [this.#seen.get(tab) ?? 0, map.epoch]
-    // Without a key, servers that were put back together may take a map back that is reset.
-    if (now !== 0 && now < seen && tab.plan.publisherKey !== undefined) {
+    // Without a key, servers that were put back together may take a map back that is reset. A stored filter may be ahead of lookups.
+    if (now !== 0 && now < seen && tab.plan.publisherKey !== undefined && tab.plan.filter === undefined) {
       this.#violate('went-back', `${tab.name} was at epoch ${seen}, and is at ${now}`)
     }
     if (now > seen) this.#seen.set(tab, now)
@@ -200,10 +200,9 @@ export class Rules {
   /** Each by itself: what is absent is so at an epoch of the filter, or at one of the map. */
   #checkValues({ tab, what, question, outcome, epoch, filterEpoch }: Call): void {
     const { versions } = this.#world.truth
-    const map = tab.map!
-    const isOf = (from: number, to: number) => (at: number) => at >= from && at <= to
-    const { epoch: last } = map.filter!
-    const [ofMap, ofFilter] = [isOf(epoch, map.epoch), isOf(filterEpoch || last - 1, last)]
+    const { epoch: last } = tab.map!.filter!
+    const ofMap = (at: number) => at >= epoch // it tells of an epoch once its filter is there too
+    const ofFilter = (at: number) => at >= (filterEpoch || last - 1) && at <= last
     for (const [i, value] of (outcome as { value: readonly unknown[] }).value.entries()) {
       const mayBe = (at: number) => ofMap(at) || ((value === undefined || value === false) && ofFilter(at))
       const answers = [...versions]
@@ -314,6 +313,9 @@ export class Rules {
       return
     }
     if (maybeListed(call)) return
+    // Without a key what any server shows makes a filter wait for the others.
+    const waits = plan.filter?.meanwhile === 'wait' && plan.publisherKey === undefined
+    if (waits && new Set(servers.map(({ epoch }) => epoch)).size > 1) return
     // A lie condemns a state; so does a server that was put back, and with it its fence.
     if (error?.code === 'condemned' && servers.some(mayCondemn)) return
     if (error?.code === 'tampered' && plan.mode !== 'instant' && servers.some(mayCondemn)) return
