@@ -105,6 +105,11 @@ test('offline, where nothing is sent, absent keys are answered after a failure t
   network.both(() => Promise.reject(new TypeError('Failed to fetch')))
   expect(await harness.failure(map.get(LISTED))).toMatchObject({ code: 'network' })
   expect(await drive(map.get(ABSENT))).toBeUndefined()
+  expect(await drive(map.get('absent too'))).toBeUndefined()
+  // A key of a call that has failed fails again, also if it is absent: whoever asks again once online does so whatever the key is.
+  expect(await harness.failure(map.getMany([LISTED, 'absent too']))).toMatchObject({ code: 'network' })
+  expect(await harness.failure(map.get('absent too'))).toMatchObject({ code: 'network' })
+  expect(await drive(map.get(ABSENT))).toBeUndefined()
   network.both(undefined)
   connection.goOnline()
   const before = lookups(network).length
@@ -333,6 +338,19 @@ describe.each(['instant', 'filter'] as const)('where no server can be reached, i
     const { answer, ms } = await reopened(silent)
     expect([answer, ms]).toEqual([undefined, 2_000])
   })
+})
+
+test('where memory is short for the first download, it is tried again', async () => {
+  let fails = true
+  const pause = async () => {
+    if (!fails || !new Error('here').stack?.includes('hasHash')) return
+    fails = false
+    throw new RangeError('Array buffer allocation failed')
+  }
+  const { map, drive, network } = await opened(marked(), filter('wait'), { pause })
+  expect(await drive(map.get(ABSENT))).toBeUndefined()
+  expect(fails).toBe(false)
+  expect(lookups(network)).toEqual([])
 })
 
 test('where a list cannot be applied for want of memory, the old marks are not taken for those of the new epoch', async () => {

@@ -251,9 +251,8 @@ export class Filter implements Reader {
         return await this.download(new ProgressMeter(() => {}), signal, undefined, ask)
       } catch (error) {
         if (signal.aborted) return
-        if (!(error instanceof KeyhushError)) throw error
         if (this.#held !== before) return // it has come, but it could not be stored
-        stats.filterFailure = error
+        if (error instanceof KeyhushError) stats.filterFailure = error // else memory is short, for a time
         if (error instanceof UnsupportedError && error.reason === 'download') {
           this.#refusal = error
           return this.changed()

@@ -9,7 +9,7 @@
 // Indices and watched keys are never filtered: a watch whose key was deleted would fall silent.
 
 import type { Manifest } from '@keyhush/protocol'
-import { equalBytes } from '@keyhush/protocol'
+import { equalBytes, toHex } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable, onAbort, scoped } from '../base/abort.js'
 import { expected } from '../base/boundary.js'
@@ -35,8 +35,14 @@ import { Ticks } from './schedule.js'
 
 const COIN = 2 ** 32
 
-/** By the clock, which the maps of a page have in common: the servers of which a lookup has failed, and none that began later has succeeded. */
-const everyFailed = new WeakMap<Environment['clock'], Set<string>>()
+/** Keys of failed calls that are kept. Of more, none is told from others. */
+const MOST_FAILED = 10_000
+
+/**
+ * By the clock, which the maps of a page have in common, and by the names of servers: the keys of calls that have failed, while none that
+ * began later has succeeded.
+ */
+const everyFailed = new WeakMap<Environment['clock'], Map<string, Set<string>>>()
 
 export async function filteredSession(
   given: FilteredParts,
@@ -103,9 +109,9 @@ class FilteredSession implements Session {
   #unsent = 0
   /** how often a call that was sent has failed, or was given up */
   #failures = 0
-  /** when those that are under way were sent */
-  readonly #underWay = new Set<{ readonly since: number }>()
-  readonly #failed: Set<string>
+  /** when those that are under way were sent, and for what */
+  readonly #underWay = new Set<{ readonly since: number; readonly keys: readonly string[] }>()
+  readonly #failed: Map<string, Set<string>>
 
   constructor(parts: FilteredParts, wishes: FilterOptions, inner: UnbegunSession, filter: Filter) {
     this.#parts = parts
@@ -113,7 +119,7 @@ class FilteredSession implements Session {
     this.#inner = inner
     this.#filter = filter
     const { clock } = parts.environment
-    this.#failed = everyFailed.get(clock) ?? new Set()
+    this.#failed = everyFailed.get(clock) ?? new Map()
     everyFailed.set(clock, this.#failed)
     const { cover } = wishes
     if (typeof cover === 'object') this.#ticks = new Ticks(cover, parts.environment, asked => this.#tick(asked))
@@ -258,13 +264,13 @@ class FilteredSession implements Session {
     if (ticks && absent.includes(false)) return (await byTick(without(keys, 0, absent, environment.random))) as T
     // Random records are all that a call without keys wants. One of too many is refused alike, whatever its keys are.
     const isNone = keys.length === 0 || padTo > (this.maxQueries ?? this.manifest?.maxQueries ?? padTo)
-    if (ticks || !(absent.includes(false) || isCovered || isNone || this.#hasFailed)) {
+    if (ticks || !(absent.includes(false) || isCovered || isNone || this.#mayBeRepeated(keys))) {
       stats.lookedUp(stats.onlineTotal(), 0)
       this.#unsent++
       return keys.map(() => undefined) as T
     }
     return await abortable(
-      this.#sent(without(keys, padTo, absent, environment.random), [signal, late]) as Promise<T>,
+      this.#sent(without(keys, padTo, absent, environment.random), keys.map(toHex), [signal, late]) as Promise<T>,
       signal,
     )
   }
@@ -308,21 +314,33 @@ class FilteredSession implements Session {
     }
   }
 
-  /** Whether a server that has refused, or keeps silent, may see who asks again. Offline nothing leaves the device. */
-  get #hasFailed(): boolean {
+  /**
+   * Whether a call may be one that was sent and did not succeed, made again: a server that has refused, or keeps silent, would see who asks
+   * again. Offline nothing leaves the device: only what has failed fails again, until it is online and all calls are sent.
+   */
+  #mayBeRepeated(keys: readonly Uint8Array[]): boolean {
     const { servers, environment } = this.#parts
-    if (environment.connection?.isOffline) return false
+    const failed = this.#failed.get(namesOf(servers))
     const now = environment.clock.now()
-    return this.#failed.has(namesOf(servers)) || [...this.#underWay].some(({ since }) => now - since >= SLOW_MS)
+    const slow = [...this.#underWay].filter(({ since }) => now - since >= SLOW_MS)
+    if (!environment.connection?.isOffline || (failed && failed.size >= MOST_FAILED)) return !!failed || slow.length > 0
+    return keys.map(toHex).some(key => failed?.has(key) || slow.some(({ keys }) => keys.includes(key)))
   }
 
-  async #sent<T>(question: Question<T>, enders: readonly (AbortSignal | undefined)[]): Promise<T> {
+  async #sent<T>(
+    question: Question<T>,
+    keys: readonly string[],
+    enders: readonly (AbortSignal | undefined)[],
+  ): Promise<T> {
     const { servers, environment } = this.#parts
-    const own = { since: environment.clock.now() }
+    const own = { since: environment.clock.now(), keys }
     const before = this.#failures
     const failed = () => {
       this.#failures++
-      this.#failed.add(namesOf(servers))
+      const name = namesOf(servers)
+      const all = this.#failed.get(name) ?? new Set()
+      for (const key of keys) if (all.size < MOST_FAILED) all.add(key)
+      this.#failed.set(name, all)
     }
     const ends = enders.map(ender => ender && onAbort(ender, failed))
     this.#underWay.add(own)
