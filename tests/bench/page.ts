@@ -201,6 +201,20 @@ export async function measureVisit(
   return { ms, bytes, value: Array.from(value ?? []), mode: answeredBy }
 }
 
+/** Lookups by key, the first of which opens the map: milliseconds each. */
+export async function measureFirst(servers: string[], keys: readonly string[]): Promise<number[]> {
+  const milliseconds: number[] = []
+  let start = performance.now()
+  const map = await keyhush.open({ servers, mode: 'instant', storage: 'memory', push: false })
+  for (const key of keys) {
+    await map.get(key)
+    milliseconds.push(performance.now() - start)
+    start = performance.now()
+  }
+  await map.close()
+  return milliseconds
+}
+
 /**
  * What a browser takes to flush a row of a lookup's length to its disk, without the SDK, and then to send the requests of a
  * lookup at once, if any are given: milliseconds each.

@@ -10,6 +10,7 @@ import { type KeyhushMap, open } from '@keyhush/client'
 import { runKeyhushProcess, type ServerProcess } from '../support/processes.js'
 import { bodyBytes, type Load, putUnderLoad, recordLookups, repliesAsBefore } from './load.js'
 import type { Options } from './options.js'
+import { measureFirst } from './page.js'
 import { power } from './plot.js'
 import { type Figure, quantile } from './report.js'
 import { processorMs, Stage } from './stage.js'
@@ -20,6 +21,8 @@ const FEW = 16
 /** Of the slots that a shape has, so many have a key. */
 const LISTED = 0.9
 const RECORDED = 64
+/** Lookups of a page after the first. */
+const LATER = 5
 /** Requests under way; how much more of all processors shards may take, and how much longer the middle one may wait. */
 const RATIOS = [
   ['one request at a time', 1, 1.1, undefined],
@@ -43,14 +46,21 @@ export async function shardsBesideOne(options: Options): Promise<Figure[]> {
     const whole = join(stage.folder, 'whole')
     await runKeyhushProcess('build', file, '--headroom', `${slots - list.records}`, '--out', whole)
     const folders = await shardsOf(stage.folder, file, list)
-    const one = await recorded(list, () => oneProcess(stage, whole))
-    const many = await recorded(list, () => coordinated(stage, folders))
+    const one = await recorded(stage, options, list, () => oneProcess(stage, whole))
+    const many = await recorded(stage, options, list, () => coordinated(stage, folders))
     const column = `N = ${power(slots)}, ${FEW} shards beside one process`
     const figures: Figure[] = [
       { column, name: 'before the first lookup', unit: 'kB', target: ['≤', 2], samples: [many.bytesBefore / 1000] },
       {
         ...{ column, name: 'lookups by key, bodies', unit: '×', target: ['≤', 1.1] },
         samples: [many.bytes / one.bytes],
+      },
+      {
+        column,
+        name: 'first lookup of a cold page, to a later one',
+        unit: '×',
+        target: ['≤', 1.5],
+        samples: many.cold,
       },
     ]
     for (const [name, clients, mostTime, mostWait] of RATIOS) {
@@ -130,10 +140,17 @@ interface Recorded {
   readonly bytes: number
   /** before the first lookup */
   readonly bytesBefore: number
+  /** how many times as long the first lookup of a page takes as a later one */
+  readonly cold: readonly number[]
 }
 
 /** What a client asks two such operators, of which the second is stopped then. */
-async function recorded(list: List, begin: () => Promise<Operator>): Promise<Recorded> {
+async function recorded(
+  stage: Stage,
+  { repeats }: Options,
+  list: List,
+  begin: () => Promise<Operator>,
+): Promise<Recorded> {
   const [operator, other] = [await begin(), await begin()]
   const servers = [operator.url, other.url] as const
   const before = await open({ servers, mode: 'instant', storage: 'memory', push: false })
@@ -144,9 +161,17 @@ async function recorded(list: List, begin: () => Promise<Operator>): Promise<Rec
     if ((await map.getText(key(i))) !== value(i, list)) throw new Error('expected the value of the list, got another')
   }
   const lookups = await recordLookups({ servers, mode: 'instant', storage: 'memory' }, RECORDED, lookUp)
+  const cold: number[] = []
+  for (let run = 0; run < repeats; run++) {
+    const page = await stage.page([operator, other])
+    const keys = Array.from({ length: LATER + 1 }, () => key(randomInt(list.records)))
+    const [first, ...later] = await page.evaluate(measureFirst, [...servers], keys)
+    cold.push(first! / quantile(later, 0.5))
+    await page.close()
+  }
   for (const process of other.processes) await process.stop()
   const load = repliesAsBefore(lookups, operator.url)
-  return { operator, load, bytes: bodyBytes(lookups[0]!), bytesBefore }
+  return { operator, load, bytes: bodyBytes(lookups[0]!), bytesBefore, cold }
 }
 
 /** Processor time of all processes for a request, and how long the middle request takes. */
