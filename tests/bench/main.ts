@@ -2,8 +2,8 @@
 // as an app ships it, measured against the project's targets and beside the papers' figures.
 //
 //   npm run bench -- [--records N] [--record-bytes ℓ] [--repeats n] [--lookups n]
-//                    [--all]        the papers' tables too, at N = 2^16 … 2^24, one server and instant lookups at 2^24, and first visits
-//                                   that download for minutes: half an hour
+//                    [--all]        the papers' tables too, at N = 2^16 … 2^24, one server and instant lookups at 2^24, sixteen shards
+//                                   beside one process, and first visits that download for minutes: half an hour
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
 //                    [--only PART]  compute, lookups, instant, one-server, living, nights (publish --list), shards (a coordinator), watch (watched keys, an auditor, witnesses), filter, visits, phones (Hermes, a slow processor on a slow
