@@ -55,19 +55,21 @@ describe('after a call that the app has given up, all calls are sent until one t
         await pass(life.harness, 2_001)
       },
     ],
-    [
-      'though one that began before succeeds',
-      async life => {
+    ...['though one that began before succeeds', 'though one of another map that began before succeeds'].map(name => [
+      name,
+      async (life: Awaited<ReturnType<typeof opened>>) => {
+        const { clock, directory } = life
+        const other = name.includes('another') ? await opened(directory, filter('ask'), { clock }) : life
         let asked = 0
         life.network.misbehave[A] = on(INSTANT_PATH, async genuine => {
           if (asked++ !== 1) return new Response('', { status: 503 })
-          await life.clock.wait(6_000)
+          await clock.wait(6_000)
           return genuine
         })
-        const both = await life.drive(Promise.allSettled([life.map.get(LISTED), life.map.get(OTHER)]))
+        const both = await life.drive(Promise.allSettled([life.map.get(LISTED), other.map.get(OTHER)]))
         expect(both.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
       },
-    ],
+    ]),
   ] as [string, (life: Awaited<ReturnType<typeof opened>>) => Promise<unknown>][])('%s', async (_, spoil) => {
     expect([await sends(spoil, LISTED), await sends(spoil, ABSENT)]).toEqual([true, true])
   })

@@ -35,14 +35,14 @@ import { Ticks } from './schedule.js'
 
 const COIN = 2 ** 32
 
-/** Keys of failed calls that are kept. Of more, none is told from others. */
+/** Once so many keys of failed calls are kept, no more are, and every call counts as a repeated one. */
 const MOST_FAILED = 10_000
 
 /**
  * By the clock, which the maps of a page have in common, and by the names of servers: the keys of calls that have failed, while none that
- * began later has succeeded.
+ * began later has succeeded. Each failure makes another set.
  */
-const everyFailed = new WeakMap<Environment['clock'], Map<string, Set<string>>>()
+const everyFailed = new WeakMap<Environment['clock'], Map<string, ReadonlySet<string>>>()
 
 export async function filteredSession(
   given: FilteredParts,
@@ -97,7 +97,7 @@ class FilteredSession implements Session {
   readonly #wishes: FilterOptions
   readonly #inner: UnbegunSession
   readonly #filter: Filter
-  /** where the app knows it to be */
+  /** of the epoch that the app knows */
   #told: Manifest | undefined
   #beginning: Promise<void> | undefined
   #hasBegun = false
@@ -107,11 +107,10 @@ class FilteredSession implements Session {
   readonly #closing = new AbortController()
   /** calls that were answered here */
   #unsent = 0
-  /** how often a call that was sent has failed, or was given up */
-  #failures = 0
   /** when those that are under way were sent, and for what */
   readonly #underWay = new Set<{ readonly since: number; readonly keys: readonly string[] }>()
-  readonly #failed: Map<string, Set<string>>
+  readonly #failed: Map<string, ReadonlySet<string>>
+  readonly #names: string
 
   constructor(parts: FilteredParts, wishes: FilterOptions, inner: UnbegunSession, filter: Filter) {
     this.#parts = parts
@@ -119,6 +118,7 @@ class FilteredSession implements Session {
     this.#inner = inner
     this.#filter = filter
     const { clock } = parts.environment
+    this.#names = namesOf(parts.servers)
     this.#failed = everyFailed.get(clock) ?? new Map()
     everyFailed.set(clock, this.#failed)
     const { cover } = wishes
@@ -134,7 +134,7 @@ class FilteredSession implements Session {
     return typeof cover === 'object' ? cover.queries : this.#inner.maxQueries
   }
 
-  /** The older one of what answers: while the filter does, it may be behind lookups, and before them. */
+  /** While the filter answers, the older one of its own and that of lookups. Either may be ahead. */
   get manifest(): Manifest | undefined {
     const ofInner = this.#inner.manifest
     const ofFilter = this.#filter.held?.at.manifest
@@ -263,8 +263,8 @@ class FilteredSession implements Session {
     if (absent === 'unfiltered') return await this.#send(question, signal)
     if (ticks && absent.includes(false)) return (await byTick(without(keys, 0, absent, environment.random))) as T
     // Random records are all that a call without keys wants. One of too many is refused alike, whatever its keys are.
-    const isNone = keys.length === 0 || padTo > (this.maxQueries ?? this.manifest?.maxQueries ?? padTo)
-    if (ticks || !(absent.includes(false) || isCovered || isNone || this.#mayBeRepeated(keys))) {
+    const isAlwaysSent = keys.length === 0 || padTo > (this.maxQueries ?? this.manifest?.maxQueries ?? padTo)
+    if (ticks || !(absent.includes(false) || isCovered || isAlwaysSent || this.#mayBeRepeated(keys))) {
       stats.lookedUp(stats.onlineTotal(), 0)
       this.#unsent++
       return keys.map(() => undefined) as T
@@ -291,7 +291,7 @@ class FilteredSession implements Session {
       return this.#filter.absentOf(keys) ?? (waits ? undefined : keys.map(() => false))
     }
     if (!this.#isWanted && isAwaited()) choosing!.waits() // where a copy is due, that begins it
-    // It is of all servers, also while none of them is asked for it.
+    // Errors and `slow` name all servers, also while the filter is asked of none.
     const waiting = (by: number) => {
       stats.waitingForFilter += by
       for (const meter of stats.offline) meter.asked += by
@@ -319,8 +319,8 @@ class FilteredSession implements Session {
    * again. Offline nothing leaves the device: only what has failed fails again, until it is online and all calls are sent.
    */
   #mayBeRepeated(keys: readonly Uint8Array[]): boolean {
-    const { servers, environment } = this.#parts
-    const failed = this.#failed.get(namesOf(servers))
+    const { environment } = this.#parts
+    const failed = this.#failed.get(this.#names)
     const now = environment.clock.now()
     const slow = [...this.#underWay].filter(({ since }) => now - since >= SLOW_MS)
     if (!environment.connection?.isOffline || (failed && failed.size >= MOST_FAILED)) return !!failed || slow.length > 0
@@ -332,21 +332,17 @@ class FilteredSession implements Session {
     keys: readonly string[],
     enders: readonly (AbortSignal | undefined)[],
   ): Promise<T> {
-    const { servers, environment } = this.#parts
-    const own = { since: environment.clock.now(), keys }
-    const before = this.#failures
+    const own = { since: this.#parts.environment.clock.now(), keys }
+    const before = this.#failed.get(this.#names)
     const failed = () => {
-      this.#failures++
-      const name = namesOf(servers)
-      const all = this.#failed.get(name) ?? new Set()
-      for (const key of keys) if (all.size < MOST_FAILED) all.add(key)
-      this.#failed.set(name, all)
+      const known = this.#failed.get(this.#names) ?? new Set()
+      this.#failed.set(this.#names, new Set([...known, ...(known.size < MOST_FAILED ? keys : [])]))
     }
     const ends = enders.map(ender => ender && onAbort(ender, failed))
     this.#underWay.add(own)
     try {
       const answer = await this.#send(question)
-      if (this.#failures === before) this.#failed.delete(namesOf(servers))
+      if (this.#failed.get(this.#names) === before) this.#failed.delete(this.#names)
       return answer
     } catch (error) {
       if (!(error instanceof UsageError)) failed()
