@@ -103,7 +103,7 @@ class Killable {
 }
 
 const manifestOf = async (url: string) => Buffer.from(await (await fetch(`${url}/v1/manifest`)).arrayBuffer())
-const without = (path: string) => path.replace(/^\/s\d+/, '')
+const withoutShard = (path: string) => path.replace(/^\/s\d+/, '')
 
 /** Looks keys up together again and again, until `end`, which returns the values in order, and what failed. */
 async function readingAlong(servers: readonly [string, string], keys: readonly string[], publisherKey = PUBLISHER_KEY) {
@@ -147,7 +147,7 @@ async function withReplicas(folders: readonly string[], postgres: string, key: r
   const begun = (flags: (store: string, shard: number) => string[]) =>
     Promise.all(stores.map((store, shard) => Killable.begin('--store', store, ...flags(store, shard))))
   const sets = [await begun((_, shard) => ['--dataset', folders[shard]!, ...key]), await begun(() => ['--replica'])]
-  const proxies = sets.map(set => ShardProxy.start((shard, path) => set[shard]!.url + without(path)))
+  const proxies = sets.map(set => ShardProxy.start((shard, path) => set[shard]!.url + withoutShard(path)))
   return { processes: sets.flat(), proxies: await Promise.all(proxies) }
 }
 

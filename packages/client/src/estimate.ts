@@ -35,7 +35,7 @@ export interface Estimate extends Advice {
   readonly directoryBytes: number
   /** Bytes of a filter, which `open({ filter })` downloads and keeps. Undefined: the list has no slot marks. */
   readonly filterBytes: number | undefined
-  /** The share of absent keys that a filter does not exclude; of calls, more ask, by `cover`. Undefined: the same. */
+  /** The share of absent keys that a filter does not exclude. With `cover` more calls ask. Undefined: the same. */
   readonly filterPasses: number | undefined
   /** The costs of each mode that these servers offer. Compare with `local`, which keeps the whole database. */
   readonly modes: Readonly<Partial<Record<Mode, SchemeCosts>>>

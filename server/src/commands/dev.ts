@@ -292,7 +292,7 @@ npx keyhush publish ${changing} changes.jsonl
 }
 
 const NO_GENERATION = `
-The shards have room for some more keys, and for values of their length. For others run dev again: here no generation begins.
+The shards have room for some more keys, and for values of their length. For many more keys or longer values run dev again: here no generation begins.
 `
 
 function goesOn(folder: string, data: string): string {

@@ -27,7 +27,7 @@ import type { KnownManifest } from '../base/known-manifest.js'
 
 export const TIMEOUT_MILLISECONDS = 120_000
 
-/** A replica is asked so often for an epoch that it has yet to load, with so long a pause. */
+/** How often a replica is asked for an epoch that it has yet to load, and the pause in between. */
 const [REPLICA_TRIES, REPLICA_MILLISECONDS] = [40, 250]
 
 /** Most bytes of a reply. The longest is a manifest. */
@@ -88,7 +88,7 @@ export class PublishedServer {
     return this.#manifest(`/v1/manifest?generation=${generation}&epoch=${epoch}`)
   }
 
-  /** The same, of an epoch that it has made: a replica, which may reply, takes a moment to load that. */
+  /** The manifest of an epoch that the server has made. A replica may reply, which takes a moment to load the epoch. */
   async made(generation: number, epoch: number): Promise<KnownManifest> {
     for (let tries = REPLICA_TRIES; ; tries--) {
       try {

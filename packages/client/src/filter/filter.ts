@@ -143,7 +143,7 @@ export class Filter implements Reader {
     return { epoch: this.#held?.at.manifest.epoch ?? 0, bytes: this.#held?.bytes ?? 0, state: this.state }
   }
 
-  /** Which keys are proved absent, one flag a key: of all at one epoch, which is new enough. Undefined: the filter is not ready. */
+  /** Which keys are proved absent, one flag a key, all at one epoch that is new enough. Undefined: the filter is not ready. */
   absentOf(keys: readonly Uint8Array[]): readonly boolean[] | undefined {
     const { core } = this.#parts
     const prints = inCore(core, () => keys.map(key => core.fingerprint(key)))
@@ -159,7 +159,7 @@ export class Filter implements Reader {
       if (seen !== undefined) return seen
       if (this.#refusal) throw this.#refusal
       let end = () => {}
-      // At the moment of the change: it may not be so any more when a promise has told of it.
+      // Looks at the moment of the change: by the time a promise resolves, the filter may have changed again.
       const change = new Promise<T | undefined>(resolve => {
         end = onAbort(this.#change.signal, () => resolve((async () => look())()))
       })
@@ -407,8 +407,7 @@ export class Filter implements Reader {
       const infos = await askAll(others, asking, this.#closing.signal, take).catch(failed)
       for (const [i, link] of others.entries()) {
         const info = infos?.[i]
-        const again = new Map(info && [[link, Promise.resolve(info)]])
-        if (info) await follow([link], { ...asked, heard: takenOnce(again) })
+        if (info) await follow([link], { ...asked, heard: takenOnce(new Map([[link, Promise.resolve(info)]])) })
       }
     }
     const [steps, read] = [this.#steps.splice(0), this.base]

@@ -4,7 +4,7 @@
 import { setImmediate } from 'node:timers'
 import { Pace } from '../../base/pace.js'
 
-/** Callbacks of one iteration, which would else be as many as requests wait. A slice has no time for more. */
+/** Most callbacks in one iteration. A slice has no time for more; without a bound each request that waits would have one. */
 const MOST_TOGETHER = 32
 
 export class Turns {
