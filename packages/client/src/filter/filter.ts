@@ -73,9 +73,9 @@ export class Filter implements Reader {
   #steps: Step[] = []
   /** the newest epoch that a server has shown, since when it was newer than this one, by the clock */
   #newest = 0
+  #newestSince = 0
   /** without a publisher's key, what each server has shown last */
   #unproved: readonly number[] = []
-  #newestSince = 0
   /** another manifest of its epoch is signed, or agreed on */
   #isForked = false
   /** servers have another database, or have all gone back behind this epoch */
