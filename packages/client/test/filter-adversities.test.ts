@@ -28,6 +28,8 @@ describe('after a call that the app has given up, all calls are sent until one t
   const silent = (life: Awaited<ReturnType<typeof opened>>) => {
     life.network.misbehave[A] = hang(INSTANT_PATH)
   }
+  const anotherOf = ({ harness }: Awaited<ReturnType<typeof opened>>) =>
+    harness.open({ mode: 'instant', storage: 'memory', push: false, publisherKey, ...filter('ask') })
   test.each([
     [
       'after timeoutMs',
@@ -47,26 +49,26 @@ describe('after a call that the app has given up, all calls are sent until one t
         await got
       },
     ],
-    [
-      'while it is slow',
-      async life => {
+    ...['while it is slow', 'while one of another map is slow'].map(name => [
+      name,
+      async (life: Awaited<ReturnType<typeof opened>>) => {
+        const map = name.includes('another') ? await anotherOf(life) : life.map
         silent(life)
-        life.map.get(LISTED).catch(() => {})
+        map.get(LISTED).catch(() => {})
         await pass(life.harness, 2_001)
       },
-    ],
+    ]),
     ...['though one that began before succeeds', 'though one of another map that began before succeeds'].map(name => [
       name,
       async (life: Awaited<ReturnType<typeof opened>>) => {
-        const { clock, directory } = life
-        const other = name.includes('another') ? await opened(directory, filter('ask'), { clock }) : life
+        const map = name.includes('another') ? await anotherOf(life) : life.map
         let asked = 0
         life.network.misbehave[A] = on(INSTANT_PATH, async genuine => {
           if (asked++ !== 1) return new Response('', { status: 503 })
-          await clock.wait(6_000)
+          await life.clock.wait(6_000)
           return genuine
         })
-        const both = await life.drive(Promise.allSettled([life.map.get(LISTED), other.map.get(OTHER)]))
+        const both = await life.drive(Promise.allSettled([life.map.get(LISTED), map.get(OTHER)]))
         expect(both.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
       },
     ]),

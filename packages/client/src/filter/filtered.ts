@@ -38,11 +38,23 @@ const COIN = 2 ** 32
 /** Once so many keys of failed calls are kept, no more are, and every call counts as a repeated one. */
 const MOST_FAILED = 10_000
 
-/**
- * By the clock, which the maps of a page have in common, and by the names of servers: the keys of calls that have failed, while none that
- * began later has succeeded. Each failure makes another set.
- */
-const everyFailed = new WeakMap<Environment['clock'], Map<string, ReadonlySet<string>>>()
+/** The calls of a page's maps that were sent to the same servers. */
+interface Sent {
+  /** when those that are under way were sent, and for what */
+  readonly underWay: Set<{ readonly since: number; readonly keys: readonly string[] }>
+  /** the keys of those that have failed, while none that began later has succeeded. Each failure makes another set. */
+  failed?: ReadonlySet<string> | undefined
+}
+
+/** By the clock, which the maps of a page have in common, and by the names of servers. */
+const everySent = new WeakMap<Environment['clock'], Map<string, Sent>>()
+
+function sentOf({ servers, environment: { clock } }: FilteredParts): Sent {
+  const ofPage = everySent.get(clock) ?? new Map<string, Sent>()
+  const sent = ofPage.get(namesOf(servers)) ?? { underWay: new Set() }
+  everySent.set(clock, ofPage.set(namesOf(servers), sent))
+  return sent
+}
 
 export async function filteredSession(
   given: FilteredParts,
@@ -107,20 +119,14 @@ class FilteredSession implements Session {
   readonly #closing = new AbortController()
   /** calls that were answered here */
   #unsent = 0
-  /** when those that are under way were sent, and for what */
-  readonly #underWay = new Set<{ readonly since: number; readonly keys: readonly string[] }>()
-  readonly #failed: Map<string, ReadonlySet<string>>
-  readonly #names: string
+  readonly #calls: Sent
 
   constructor(parts: FilteredParts, wishes: FilterOptions, inner: UnbegunSession, filter: Filter) {
     this.#parts = parts
     this.#wishes = wishes
     this.#inner = inner
     this.#filter = filter
-    const { clock } = parts.environment
-    this.#names = namesOf(parts.servers)
-    this.#failed = everyFailed.get(clock) ?? new Map()
-    everyFailed.set(clock, this.#failed)
+    this.#calls = sentOf(parts)
     const { cover } = wishes
     if (typeof cover === 'object') this.#ticks = new Ticks(cover, parts.environment, asked => this.#tick(asked))
   }
@@ -320,9 +326,9 @@ class FilteredSession implements Session {
    */
   #mayBeRepeated(keys: readonly Uint8Array[]): boolean {
     const { environment } = this.#parts
-    const failed = this.#failed.get(this.#names)
+    const { failed, underWay } = this.#calls
     const now = environment.clock.now()
-    const slow = [...this.#underWay].filter(({ since }) => now - since >= SLOW_MS)
+    const slow = [...underWay].filter(({ since }) => now - since >= SLOW_MS)
     if (!environment.connection?.isOffline || (failed && failed.size >= MOST_FAILED)) return !!failed || slow.length > 0
     return keys.map(toHex).some(key => failed?.has(key) || slow.some(({ keys }) => keys.includes(key)))
   }
@@ -333,22 +339,23 @@ class FilteredSession implements Session {
     enders: readonly (AbortSignal | undefined)[],
   ): Promise<T> {
     const own = { since: this.#parts.environment.clock.now(), keys }
-    const before = this.#failed.get(this.#names)
+    const calls = this.#calls
+    const before = calls.failed
     const failed = () => {
-      const known = this.#failed.get(this.#names) ?? new Set()
-      this.#failed.set(this.#names, new Set([...known, ...(known.size < MOST_FAILED ? keys : [])]))
+      const known = calls.failed ?? new Set()
+      calls.failed = new Set([...known, ...(known.size < MOST_FAILED ? keys : [])])
     }
     const ends = enders.map(ender => ender && onAbort(ender, failed))
-    this.#underWay.add(own)
+    calls.underWay.add(own)
     try {
       const answer = await this.#send(question)
-      if (this.#failed.get(this.#names) === before) this.#failed.delete(this.#names)
+      if (calls.failed === before) calls.failed = undefined
       return answer
     } catch (error) {
       if (!(error instanceof UsageError)) failed()
       throw error
     } finally {
-      this.#underWay.delete(own)
+      calls.underWay.delete(own)
       for (const end of ends) end?.()
       this.#catchUp()
     }
