@@ -252,7 +252,8 @@ export class Filter implements Reader {
       } catch (error) {
         if (signal.aborted) return
         if (this.#held !== before) return // it has come, but it could not be stored
-        if (error instanceof KeyhushError) stats.filterFailure = error // else memory is short, for a time
+        if (error instanceof KeyhushError) stats.filterFailure = error
+        else if (!(error instanceof RangeError)) throw error // memory may be short, for a time
         if (error instanceof UnsupportedError && error.reason === 'download') {
           this.#refusal = error
           return this.changed()
