@@ -1,6 +1,6 @@
 // Two operators with shards and coordinators as processes, which are killed while a publisher publishes.
 //
-// KEYHUSH_PUBLISHES: how many, instead of 12. KEYHUSH_SEED: of what is drawn; when it happens is up to the machine.
+// KEYHUSH_PUBLISHES: how many, instead of 6. KEYHUSH_SEED: of what is drawn; when it happens is up to the machine.
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ import { LIST, SHARDS, ShardProxy, shardFolders } from './sharded-helpers.js'
 import { command, serving, started } from './spawned.js'
 
 const SERVE = ['serve', '--host', '127.0.0.1', '--log-level', 'error', '--drain-seconds', '0']
-const [PUBLISHES, SEED] = [Number(process.env['KEYHUSH_PUBLISHES'] ?? 12), Number(process.env['KEYHUSH_SEED'] ?? 9)]
+const [PUBLISHES, SEED] = [Number(process.env['KEYHUSH_PUBLISHES'] ?? 6), Number(process.env['KEYHUSH_SEED'] ?? 9)]
 /** changes with each publish */
 const OFTEN = 'key 5'
 /** change together, each group by batches of its own */
