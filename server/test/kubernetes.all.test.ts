@@ -81,10 +81,11 @@ test('its commands build, serve, look up, publish and begin a generation', async
   for (const [set, name] of ['a', 'b'].entries()) {
     for (let shard = 0; shard < SHARDS; shard++) await run(name, `127.4.${set + 1}.${shard}`, shard)
   }
-  const runCoordinators = () =>
-    Promise.all(['coordinator', 'coordinator-replicas'].map(name => run(name, '127.0.0.1'))) as Promise<
-      [Running, Running]
-    >
+  // A replica ends, and Kubernetes starts it again, until the one that writes has a head.
+  const runCoordinators = async (): Promise<[Running, Running]> => [
+    await run('coordinator', '127.0.0.1'),
+    await run('coordinator-replicas', '127.0.0.1'),
+  ]
   let [coordinator, replica] = await runCoordinators()
 
   const answered = async () => {
