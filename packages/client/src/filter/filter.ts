@@ -30,7 +30,7 @@ import { downloadBlob } from '../scheme/download.js'
 import { FILTER } from '../scheme/facts.js'
 import { askAll, isPassing, sleep } from '../servers/ask.js'
 import { listenTo, lookAt } from '../servers/folder.js'
-import { type Greeting, type Heard, infoOf } from '../servers/info.js'
+import { type Greeting, Heard, infoOf } from '../servers/info.js'
 import { type Agreed, isExpired } from '../servers/manifests.js'
 import { filterIdentity, namesOf } from '../servers/parties.js'
 import { isNews, Lag, type Looking } from '../servers/target.js'
@@ -192,16 +192,17 @@ export class Filter implements Reader {
   /** Asks all servers at once. Resolves when it has followed them, or each has failed without a reply; they are asked again meanwhile. */
   async #hear(greeting: Greeting | undefined): Promise<void> {
     const { signal } = this.#closing
+    const heard = new Heard()
     const ask = (link: Link) => greeting?.heard.take(link) ?? link.meter.asking(() => infoOf(link, signal))
-    const infos = new Map(this.#links.map(link => [link, ask(link)]))
+    const infos = this.#links.map(link => heard.keep(link, ask(link)))
     const lost = new Promise<void>(resolve => {
-      let left = infos.size
-      for (const info of infos.values())
+      let left = infos.length
+      for (const info of infos)
         info.catch(error => {
           if (error instanceof NetworkError && isPassing(error) && --left === 0) resolve()
         })
     })
-    const followed = this.follow({ ...greeting, heard: takenOnce(infos) }).catch(() => {}) // the next line, or sync(), tries again
+    const followed = this.follow({ ...greeting, heard }).catch(() => {}) // the next line, or sync(), tries again
     await Promise.race([followed, lost])
   }
 
@@ -406,9 +407,12 @@ export class Filter implements Reader {
       const asking = { enough: 1, patient, onFailed: (_: Link, error: ServerError) => failed(error) }
       const take = (link: Link, signal: AbortSignal) => heard?.take(link, signal) ?? infoOf(link, signal)
       const infos = await askAll(others, asking, this.#closing.signal, take).catch(failed)
+      const said = new Heard()
       for (const [i, link] of others.entries()) {
         const info = infos?.[i]
-        if (info) await follow([link], { ...asked, heard: takenOnce(new Map([[link, Promise.resolve(info)]])) })
+        if (info === undefined) continue
+        void said.keep(link, Promise.resolve(info))
+        await follow([link], { ...asked, heard: said })
       }
     }
     const [steps, read] = [this.#steps.splice(0), this.base]
@@ -540,15 +544,6 @@ export class Filter implements Reader {
     await Promise.allSettled([this.#listening, this.#turns.take(async () => {})])
     await this.#opened.store.close()
   }
-}
-
-function takenOnce(infos: Map<Link, Promise<Info>>): Pick<Heard, 'take'> {
-  const take = (link: Link) => {
-    const info = infos.get(link)
-    infos.delete(link)
-    return info
-  }
-  return { take }
 }
 
 function bytesOf({ manifest: { directoryBytes, records } }: Agreed): number {

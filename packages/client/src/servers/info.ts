@@ -32,12 +32,16 @@ export class Heard {
 
   /** Asks a server as soon as `before` has resolved. Whoever calls `take` first gets the reply. */
   async ask(link: Link, signal: AbortSignal, before?: Promise<void>): Promise<Info> {
-    const info = link.meter.asking(async () => {
+    const asked = link.meter.asking(async () => {
       await before
       return await infoOf(link, signal)
     })
-    this.#infos.set(link.server.name, info)
-    return await info
+    return await this.keep(link, asked)
+  }
+
+  keep({ server }: Link, info: Promise<Info>): Promise<Info> {
+    this.#infos.set(server.name, info)
+    return info
   }
 
   take({ server }: Link, _signal?: AbortSignal): Promise<Info> | undefined {
