@@ -110,7 +110,7 @@ test('offline, where nothing is sent, absent keys are answered after a failure t
   expect(await harness.failure(map.get(LISTED))).toMatchObject({ code: 'network' })
   expect(await drive(map.get(ABSENT))).toBeUndefined()
   expect(await drive(map.get('absent too'))).toBeUndefined()
-  // A key of a call that has failed fails again, also if it is absent: whoever asks again once online does so whatever the key is.
+  // After a call has failed, each of its keys fails again, absent or not. So apps repeat the call once online, whatever its keys are.
   expect(await harness.failure(map.getMany([LISTED, 'absent too']))).toMatchObject({ code: 'network' })
   expect(await harness.failure(map.get('absent too'))).toMatchObject({ code: 'network' })
   expect(await drive(map.get(ABSENT))).toBeUndefined()

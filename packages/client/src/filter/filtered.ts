@@ -321,8 +321,9 @@ class FilteredSession implements Session {
   }
 
   /**
-   * Whether a call may be one that was sent and did not succeed, made again: a server that has refused, or keeps silent, would see who asks
-   * again. Offline nothing leaves the device: only what has failed fails again, until it is online and all calls are sent.
+   * Whether this call may repeat one that was sent and has not succeeded. Online that is every call after a failure, and while one is slow:
+   * a server that refuses, or keeps silent, must not see who asks again. Offline no server sees anything; there a call repeats another if
+   * they have a key in common.
    */
   #mayBeRepeated(keys: readonly Uint8Array[]): boolean {
     const { environment } = this.#parts
