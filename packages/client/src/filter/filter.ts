@@ -28,7 +28,7 @@ import { inCore } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import { downloadBlob } from '../scheme/download.js'
 import { FILTER } from '../scheme/facts.js'
-import { askAll, isPassing, sleep } from '../servers/ask.js'
+import { isPassing, sleep } from '../servers/ask.js'
 import { listenTo, lookAt } from '../servers/folder.js'
 import { type Greeting, Heard, infoOf } from '../servers/info.js'
 import { type Agreed, isExpired } from '../servers/manifests.js'
@@ -42,7 +42,7 @@ import type { FilterInfo } from '../session/session.js'
 import type { Parts } from '../state/machine.js'
 import type { How } from '../state/newest.js'
 import { isMoved, type OpenedStore, openStorage, StoreFailure, watched } from '../store/storage.js'
-import { type Elsewhere, followLists, type Outcome, type Reader } from '../watching/following.js'
+import { type Elsewhere, followServers, type Reader } from '../watching/following.js'
 import { HeldFilter, hasHash, type Working } from './held.js'
 import { StoredFilter } from './keeping.js'
 
@@ -286,7 +286,7 @@ export class Filter implements Reader {
 
   async #look(greeting: Greeting | undefined, signal: AbortSignal): Promise<{ readonly at: Agreed }> {
     const { signing } = this.#parts
-    const following = this.#following(this.#links)
+    const following = this.#following()
     const looking = { ...this.#looking(), ...greeting, notBefore: this.#held?.at.manifest.epoch }
     const { at } = await lookAt(following, undefined, looking, signal)
     if (at === undefined) throw following.lag.error
@@ -377,44 +377,16 @@ export class Filter implements Reader {
 
   async #followNow(asked: How, from: Link | undefined): Promise<void> {
     if (this.#held === undefined || this.#closing.signal.aborted) return
-    const { signing, stats } = this.#parts
-    const groups = signing === undefined ? 1 : this.#links.length
-    let followed = 0
-    let failure: unknown
-    let apart: Elsewhere | undefined
+    const { signing, stats, lists } = this.#parts
     this.#shown = []
-    const failed = (error: unknown) => {
-      if (!(error instanceof KeyhushError)) throw error
-      failure ??= error
-      stats.filterFailure = error
-    }
-    const follow = async (links: Links, asked: How) => {
-      try {
-        const outcome = await this.#followAt(links, asked)
-        followed++
-        if (typeof outcome === 'object' && !(apart && apart.at.manifest.epoch >= outcome.at.manifest.epoch))
-          apart = outcome
-        return outcome
-      } catch (error) {
-        failed(error)
-      }
-    }
-    const others = this.#links.filter(link => link !== from)
-    if (signing === undefined) await follow(this.#links, asked)
-    else if (!(from && (await follow([from], asked)) === 'moved') && others.length > 0) {
-      // All at once: one that is late holds up no other.
-      const { heard, patient } = asked
-      const asking = { enough: 1, patient, onFailed: (_: Link, error: ServerError) => failed(error) }
-      const take = (link: Link, signal: AbortSignal) => heard?.take(link, signal) ?? infoOf(link, signal)
-      const infos = await askAll(others, asking, this.#closing.signal, take).catch(failed)
-      const said = new Heard()
-      for (const [i, link] of others.entries()) {
-        const info = infos?.[i]
-        if (info === undefined) continue
-        void said.keep(link, Promise.resolve(info))
-        await follow([link], { ...asked, heard: said })
-      }
-    }
+    const looking = { ...this.#looking(), ...asked }
+    const { bytes } = this.#held
+    const { signal } = this.#closing
+    const followed = await followServers(this, this.#following(), looking, lists, bytes, signal, from)
+    const { outcomes, failures } = followed
+    const [apart] = followed.apart
+    const isOfAll = outcomes.length === (signing === undefined ? 1 : this.#links.length)
+    if (failures.length > 0) stats.filterFailure = failures.at(-1)
     const [steps, read] = [this.#steps.splice(0), this.base]
     // Until they are applied it is where it was, whatever fails.
     ;[this.#base, this.hash] = [this.#held.at, this.#hashOf(this.#held.at.bytes)]
@@ -424,10 +396,10 @@ export class Filter implements Reader {
       await this.#store()
     }
     await this.#jump(moved === undefined && apart === undefined ? { at: read, why: 'gap' } : apart)
-    this.#compare(followed === groups)
+    this.#compare(isOfAll)
     this.#tell()
     for (const seen of this.#isElsewhere ? this.#shown : []) signing?.checkSuccession(this.#held.at.manifest, seen)
-    if (followed === 0) throw failure
+    if (outcomes.length === 0) throw failures[0] ?? signal.reason
   }
 
   /** What it says of another database, or of a history that servers have left, may be wrong. `isOfAll`: no server has failed. */
@@ -453,21 +425,9 @@ export class Filter implements Reader {
     await this.#take(at, new ProgressMeter(() => {}), this.#closing.signal)
   }
 
-  async #followAt(links: Links, asked: How): Promise<Outcome | undefined> {
-    const looking = { ...this.#looking(), ...asked }
-    return await followLists(
-      this,
-      this.#following(links),
-      looking,
-      this.#parts.lists,
-      this.#held!.bytes,
-      this.#closing.signal,
-    )
-  }
-
-  #following(links: Links) {
+  #following() {
     const { core, environment, signing, stats } = this.#parts
-    return { core, links, signing, stats, pause: environment.pause, lag: new Lag(() => {}) }
+    return { core, links: this.#links, signing, stats, pause: environment.pause, lag: new Lag(() => {}) }
   }
 
   #looking(): Looking {

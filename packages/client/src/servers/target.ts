@@ -51,8 +51,8 @@ export interface Looking {
   readonly heard?: Pick<Heard, 'take'> | undefined
   /** manifests that were asked for already, by their server, and perhaps by what it shows */
   readonly manifests?: { get(server: string, shown?: EpochInfo): Promise<Agreed> | undefined } | undefined
-  /** called with what each server says, in their order, before any of it is checked; may throw. Undefined: it has not replied in time */
-  readonly onReplies?: ((replies: readonly (Info | undefined)[]) => void) | undefined
+  /** called with what each server says, before any of it is checked; may throw. Undefined: it has not replied in time */
+  readonly onReplies?: ((replies: readonly (Info | undefined)[], links: Links) => void) | undefined
   /** where the map has been: it does not go back behind this epoch */
   readonly notBefore?: number | undefined
   /** whether servers that were late before are waited for as the others */
@@ -165,7 +165,7 @@ class Look {
     const { needed: enough, patient, heard, onReplies } = this.#looking
     const ask = async (link: Link, signal: AbortSignal) => await (heard?.take(link, signal) ?? infoOf(link, signal))
     const replies = await askAll(links, { enough, patient }, this.#signal, ask)
-    onReplies?.(replies)
+    onReplies?.(replies, links)
     this.#views = links.flatMap((link, i) => (replies[i] === undefined ? [] : [{ link, info: replies[i] }]))
     const newest = signing && (await this.#newestSigned(signing))
     if (this.#isForgotten && !isLast) return undefined // what was found instead is older

@@ -2,12 +2,15 @@
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import { readList } from '@keyhush/wasm/update-list'
+import { KeyhushError } from '../base/errors.js'
+import { askAll } from '../servers/ask.js'
 import { lookAt } from '../servers/folder.js'
+import { Heard, infoOf } from '../servers/info.js'
 import type { Agreed } from '../servers/manifests.js'
 import { OutdatedError, pathTo, type Saved } from '../servers/path.js'
 import type { RecentLists } from '../servers/recent-lists.js'
 import type { Following, Looking } from '../servers/target.js'
-import type { Links } from '../servers/transport.js'
+import type { Link, Links } from '../servers/transport.js'
 import { type Step, withLists } from '../servers/update-lists.js'
 import type { Why } from './watched.js'
 
@@ -18,7 +21,7 @@ export interface Elsewhere {
 }
 
 /** `there`: they have nothing newer. */
-export type Outcome = 'moved' | 'there' | Elsewhere
+type Outcome = 'moved' | 'there' | Elsewhere
 
 /** Who follows. */
 export interface Reader {
@@ -34,8 +37,55 @@ export interface Reader {
   arrive(at: Agreed): boolean
 }
 
-/** Throws the failures of servers. Undefined: another database, where maps stay. `most`: bytes of lists, by their manifests. */
-export async function followLists(
+/** What came of following. */
+interface Outcomes {
+  /** with a publisher's key one of each server that could be followed. Undefined: another database, where maps stay */
+  readonly outcomes: readonly (Outcome | undefined)[]
+  /** those to which no list leads, the newest first */
+  readonly apart: readonly Elsewhere[]
+  readonly failures: readonly KeyhushError[]
+}
+
+/**
+ * Follows servers: with a publisher's key each by itself, as far as its epochs are signed. All are asked at once what they show, so one that is
+ * silent holds up no other. `most`: bytes of lists, by their manifests; `from`: followed first, and alone if its lists lead on.
+ */
+export async function followServers(
+  reader: Reader,
+  following: Following,
+  looking: Looking,
+  recent: RecentLists,
+  most: number,
+  signal: AbortSignal,
+  from?: Link,
+): Promise<Outcomes> {
+  const { links, signing } = following
+  const { heard, patient } = looking
+  const outcomes: (Outcome | undefined)[] = []
+  const failures: KeyhushError[] = []
+  const failed = (error: unknown) => {
+    if (error instanceof KeyhushError) failures.push(error)
+    else if (!signal.aborted) throw error
+  }
+  const follow = (links: Links, asked = looking) =>
+    followLists(reader, { ...following, links }, asked, recent, most, signal)
+      .then(outcome => outcomes.push(outcome))
+      .catch(failed)
+  const others = signing === undefined ? [] : links.filter(link => link !== from)
+  if (others.length === 0) await follow(links)
+  else if (from !== undefined) await follow([from])
+  if (outcomes[0] !== 'moved' && others.length > 0) {
+    const said = new Heard()
+    const ask = (link: Link, signal: AbortSignal) => said.keep(link, heard?.take(link, signal) ?? infoOf(link, signal))
+    const infos = await askAll(others, { enough: 1, patient }, signal, ask).catch(failed)
+    for (const [i, link] of others.entries()) if (infos?.[i]) await follow([link], { ...looking, heard: said })
+  }
+  const apart = outcomes.filter(outcome => typeof outcome === 'object')
+  return { outcomes, apart: apart.sort((a, b) => b.at.manifest.epoch - a.at.manifest.epoch), failures }
+}
+
+/** Throws the failures of servers. */
+async function followLists(
   reader: Reader,
   following: Following,
   looking: Looking,
@@ -43,21 +93,19 @@ export async function followLists(
   most: number,
   signal: AbortSignal,
 ): Promise<Outcome | undefined> {
-  for (let [loaded, outcome]: [number, Outcome] = [0, 'there']; ; outcome = 'moved') {
-    const { base } = reader
-    const { epoch, databaseId } = base.manifest
-    const known = 'bytes' in base ? base : undefined
-    const { at, holders } = await lookAt(following, known, { ...looking, notBefore: epoch }, signal)
-    if (at === undefined) return outcome
-    reader.shown?.(at)
-    if (!equalBytes(at.manifest.databaseId, databaseId)) {
-      // A publisher's key holds maps to their database, and one server alone may show another one of the publisher's.
-      return following.signing === undefined ? { at, why: 'database' } : undefined
-    }
-    if (at.manifest.epoch < epoch) return outcome
-    if (at.manifest.epoch === epoch) {
-      return reader.arrive(at) ? outcome : { at, why: 'fork' }
-    }
+  const { base } = reader
+  const { epoch, databaseId } = base.manifest
+  const known = 'bytes' in base ? base : undefined
+  const { at, holders } = await lookAt(following, known, looking, signal)
+  if (at === undefined) return 'there'
+  reader.shown?.(at)
+  if (!equalBytes(at.manifest.databaseId, databaseId)) {
+    // A publisher's key holds maps to their database, and one server alone may show another one of the publisher's.
+    return following.signing === undefined ? { at, why: 'database' } : undefined
+  }
+  if (at.manifest.epoch < epoch) return 'there'
+  if (at.manifest.epoch === epoch) return reader.arrive(at) ? 'there' : { at, why: 'fork' }
+  for (let loaded = 0; reader.base.manifest.epoch < at.manifest.epoch; ) {
     const path = await pathFrom(reader, at, holders, following, signal)
     if (path === undefined) return { at, why: 'fork' }
     loaded += path.reduce((sum, { manifest }) => sum + manifest.updateListBytes, 0)
@@ -67,6 +115,7 @@ export async function followLists(
       reader.take(step)
     }
   }
+  return 'moved'
 }
 
 /** Whether a list is well-formed. After a mark the sizes before are those that the list names. */

@@ -14,7 +14,7 @@ import { equalBytes, type Info, type NewestEvent } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { abortable, onAbort, scoped } from '../base/abort.js'
 import { EVENTS_PAUSE_MS, SLOW_MS, WATCH_LIST_BYTES, WATCH_METERED_BYTES, WATCHED_KEYS } from '../base/constants.js'
-import { ClosedError, KeyhushError, UnsupportedError, UsageError } from '../base/errors.js'
+import { ClosedError, UnsupportedError, UsageError } from '../base/errors.js'
 import { Turns } from '../base/mutex.js'
 import { placesAfter } from '../lookup/moved.js'
 import { type Placed, placesOf } from '../lookup/places.js'
@@ -32,7 +32,7 @@ import { followEvents } from '../session/events.js'
 import type { SessionParts } from '../session/opening.js'
 import type { Session } from '../session/session.js'
 import type { How } from '../state/newest.js'
-import { type Elsewhere, followLists, type Outcome, type Reader } from './following.js'
+import { type Elsewhere, followServers, type Reader } from './following.js'
 import { type Hashed, readMark } from './marks.js'
 import { Search, type Sought } from './search.js'
 import { Silence } from './silence.js'
@@ -143,7 +143,7 @@ export class KeyWatcher implements Watcher, Reader, Sought {
     if (said.length < this.#links.length || said.some(({ updates, blobs }) => updates && blobs)) return
     throw new UnsupportedError(
       'offer',
-      'expected servers that give lists of changes, got none that keeps them or does not keep them to itself; look the key up instead',
+      'expected servers that give lists of changes, got none; look the key up instead',
     )
   }
 
@@ -215,41 +215,23 @@ export class KeyWatcher implements Watcher, Reader, Sought {
 
   async #followNow(asked: How, from: Link | undefined): Promise<void> {
     if (this.#closing.signal.aborted) return
-    const order = from === undefined ? this.#links : [from, ...this.#links.filter(link => link !== from)]
-    const groups: readonly Links[] = this.#parts.signing === undefined ? [this.#links] : order.map(link => [link])
-    const outcomes: Outcome[] = []
-    for (const links of groups) {
-      const outcome = await this.#followAt(links, asked)
-      if (outcome !== undefined) outcomes.push(outcome)
-      if (from !== undefined && outcome === 'moved') break
+    const { environment, signing, stats, atLeast, lists } = this.#parts
+    const { connection, pause } = environment
+    const following = { core: this.#core!, links: this.#links, signing, stats, pause, lag: new Lag(() => {}) }
+    const onReplies: Looking['onReplies'] = (replies, links) => {
+      for (const [i, link] of links.entries()) this.#silence.said(link, replies[i])
     }
-    const apart = outcomes.filter(outcome => typeof outcome === 'object')
-    const [newest] = apart.sort((a, b) => b.at.manifest.epoch - a.at.manifest.epoch)
+    const looking = { ...asked, onReplies, needed: signing === undefined ? atLeast : 1 }
+    const most = connection?.isMetered ? WATCH_METERED_BYTES : WATCH_LIST_BYTES
+    const { signal } = this.#closing
+    const { outcomes, apart } = await followServers(this, following, looking, lists, most, signal, from)
+    const [newest] = apart
     if (newest === undefined) return
     if (newest.why === 'fork') for (const own of this.keys) own.fork()
     // As long as one server leads on, or as many have this history still as have others, lists are read on.
     const there = outcomes.filter(outcome => outcome === 'there')
     const goesOn = outcomes.includes('moved') || (newest.why !== 'gap' && there.length >= apart.length)
     if (!goesOn) this.#jump(newest)
-  }
-
-  /** Follows these servers as far as their lists lead. Undefined: they fail, or withhold something; the next line tries again. */
-  async #followAt(links: Links, asked: How): Promise<Outcome | undefined> {
-    const { environment, signing, stats, atLeast, lists } = this.#parts
-    const { connection, pause } = environment
-    const following = { core: this.#core!, links, signing, stats, pause, lag: new Lag(() => {}) }
-    const onReplies: Looking['onReplies'] = replies => {
-      for (const [i, link] of links.entries()) this.#silence.said(link, replies[i])
-    }
-    const looking = { ...asked, onReplies, needed: signing === undefined ? atLeast : 1 }
-    const most = connection?.isMetered ? WATCH_METERED_BYTES : WATCH_LIST_BYTES
-    const { signal } = this.#closing
-    try {
-      return await followLists(this, following, looking, lists, most, signal)
-    } catch (error) {
-      if (error instanceof KeyhushError || signal.aborted) return undefined
-      throw error
-    }
   }
 
   arrive(at: Agreed): boolean {
