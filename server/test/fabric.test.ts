@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { decodeManifest, encodeManifest } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
-import { Fabric, type Replica } from '../dist/sharded/fabric.js'
+import { Fabric, manifestCall, type Replica } from '../dist/sharded/fabric.js'
 import { small } from './helpers.js'
 
 /** A server whose first path is the shard: `http://127.0.0.1:1/3/v1/…`. */
@@ -150,14 +150,35 @@ test('of a replica that hangs, another answers, and the next call does not wait 
   expect(held).toBeGreaterThanOrEqual(1)
 })
 
-test('if a shard has become slower, the deadline follows', async () => {
+test.each([
+  ['alone', []],
+  ['beside a replica that is away', ['http://127.0.0.1:9/{shard}']],
+])('if a shard has become slower, the deadline follows: %s', async (_, others) => {
   let milliseconds = 0
   const url = await site((_request, response) => void setTimeout(() => response.end('answer'), milliseconds))
-  const fabric = fabricOf(url)
+  const fabric = fabricOf(...others, url)
   for (let i = 0; i < 2; i++) await fabric.ask(1, call)
   milliseconds = 1300 // the shortest deadline is 1000
   expect(text(await fabric.ask(1, call))).toBe('answer')
-  expect(fabric.replicas[1]).toMatchObject({ shard: 1, late: 1, failed: 0 })
+  expect(fabric.replicas[2 * others.length + 1]).toMatchObject({ shard: 1, late: 1, failed: 0 })
+})
+
+test('while all replicas of a shard hang, deadlines stay: three of the shortest are over before one of six seconds', async () => {
+  let hangs = false
+  const listener: RequestListener = (_request, response) => void (hangs || response.end('answer'))
+  const fabric = fabricOf(await site(listener), await site(listener))
+  for (let i = 0; i < 2; i++) await fabric.ask(1, call)
+  hangs = true
+  await expect(fabric.ask(1, call)).rejects.toMatchObject(away) // probes begin, and find no reply either
+  const over: string[] = []
+  const noted = (name: string) => (error: unknown) => {
+    expect(error).toMatchObject(away)
+    over.push(name)
+  }
+  const long = fabric.ask(2, { ...call, only: 'writer', deadline: 6000 }).catch(noted('long'))
+  await fabric.ask(1, call).catch(noted('three'))
+  expect(over).toEqual(['three'])
+  await long
 })
 
 test('a replica that shows its manifest and answers no lookups holds ever fewer of them, and not for longer', async () => {
@@ -187,11 +208,17 @@ test('sound replicas of each shard take turns', async () => {
   const asked: string[] = []
   const named = (name: string) =>
     site((request, response) => {
-      asked.push(`${name}${request.url!.slice(0, 2)}`)
+      if (request.method === 'POST') asked.push(`${name}${request.url!.slice(0, 2)}`)
       response.end('answer')
     })
   const fabric = fabricOf(await named('first'), await named('second'))
-  for (let round = 0; round < 4; round++) await Promise.all([0, 1, 2, 3].map(shard => fabric.ask(shard, call)))
+  for (let round = 0; round < 4; round++) {
+    await fabric.ask(round, manifestCall())
+    const from = asked.length
+    await Promise.all([0, 1, 2, 3].map(shard => fabric.ask(shard, call)))
+    // All shards together, so that a dead process is found by one round. Other calls take no turns.
+    expect(new Set(asked.slice(from).map(each => each.slice(0, -2))).size).toBe(1)
+  }
   for (const shard of [0, 1, 2, 3]) {
     for (const name of ['first', 'second'])
       expect(asked.filter(each => each === `${name}/${shard}`).length, `${name} of ${shard}`).toBe(2)

@@ -55,7 +55,9 @@ interface ShardState {
   readonly replicas: readonly Target[]
   /** milliseconds of recent replies */
   readonly took: number[]
-  /** calls so far: replicas take turns */
+  /** for how long a reply was awaited in vain, after the newest: replies may have become slower */
+  vain: number
+  /** lookups so far: replicas take turns */
   turn: number
 }
 
@@ -126,6 +128,7 @@ export class Fabric {
     this.#states = Array.from({ length: shards }, (_, i) => ({
       replicas: templates.map(replicaOf(i)),
       took: [],
+      vain: 0,
       turn: 0,
     }))
     this.replicas = this.#states.flatMap(({ replicas }) => replicas)
@@ -140,12 +143,12 @@ export class Fabric {
   async ask(shard: number, call: Call): Promise<Uint8Array> {
     const state = this.#states[shard]!
     const all = state.replicas
-    const turn = state.turn++
+    // Lookups alone take turns: so all shards are at one, and a process that has several is found dead by one lookup.
+    const turn = call.deadline === undefined ? state.turn++ : state.turn
     const turned = all.map((_, i) => all[(turn + i) % all.length]!)
     const isWriter = call.only === 'writer'
     const inOrder = isWriter ? [all[0]!] : [...turned.filter(isSound), ...turned.filter(replica => !isSound(replica))]
     const tries = isWriter ? 1 : TRIES
-    let late = 0
     for (let i = 0, isFull = false; i < tries && !this.#isClosed; i++) {
       if (isFull || i >= all.length) await sleep(PAUSE_MILLISECONDS)
       const replica = inOrder[i % inOrder.length]!
@@ -159,9 +162,9 @@ export class Fabric {
         return reply
       } catch (error) {
         if (error instanceof Refusal && call.passesOn?.(error)) throw error
-        // If all have become slower, deadlines follow. One that hangs beside another has no say.
-        if (error instanceof LateError && call.deadline === undefined && (all.length === 1 || late++ > 0))
-          note(state, performance.now() - begun)
+        // If the last that was sound is late, all may have become slower: deadlines follow.
+        const isLast = isSound(replica) && all.filter(isSound).length === 1
+        if (isLast && error instanceof LateError && call.deadline === undefined) state.vain = performance.now() - begun
         isFull = error instanceof Refusal && error.code === 'instant_full'
         if (!isFull && !this.#isClosed) this.#failed(replica, error as Error)
       }
@@ -210,6 +213,8 @@ export class Fabric {
       this.onChange(replica)
     } catch (error) {
       replica.problem = problemOf(replica, error as Error)
+      // It is not slow, but hangs.
+      if (error instanceof LateError) this.#states[replica.shard]!.vain = 0
     }
   }
 
@@ -277,14 +282,15 @@ function refusalOf(status: number | undefined, bytes: Buffer): Error {
   }
 }
 
-function deadlineOf({ took }: ShardState): number {
-  const slowest = Math.max(0, ...took) || LONGEST_DEADLINE
+function deadlineOf({ took, vain }: ShardState): number {
+  const slowest = Math.max(vain, ...took) || LONGEST_DEADLINE
   return Math.min(LONGEST_DEADLINE, Math.max(SHORTEST_DEADLINE, Math.ceil(PATIENCE * slowest)))
 }
 
-function note({ took }: ShardState, milliseconds: number): void {
-  took.push(milliseconds)
-  if (took.length > RECENT) took.shift()
+function note(state: ShardState, milliseconds: number): void {
+  state.vain = 0
+  state.took.push(milliseconds)
+  if (state.took.length > RECENT) state.took.shift()
 }
 
 const problemOf = ({ shard, url }: Replica, { message }: Error) => `shard ${shard} at ${url}: ${message}`
