@@ -219,7 +219,7 @@ describe('keyhush publish', () => {
       const forged = batchOn(operators[0].updatable, edit('forged'))
       expect((await send(operators[0], forged, signed(forged, FORGER))).status).toBe(200)
       for (const operations of [undefined, edit('other')]) {
-        await expectRefused(publish(operations), 'is not known to be yours', 4)
+        await expectRefused(publish(operations), 'has or your key has signed', 4)
       }
       expect(operators[1].epoch).toBe(1)
     })
@@ -467,7 +467,7 @@ describe('an operator who wants to forge', () => {
     for (const operations of [undefined, edit('next')]) {
       const outcome = await publish(operations)
       expect([outcome.code, outcome.stdout]).toEqual([4, ''])
-      expect(outcome.stderr).toContain('is not known to be yours')
+      expect(outcome.stderr).toContain('has or your key has signed')
     }
     for (const operator of operators) {
       expect(operator.manifest).toEqual(before)
@@ -491,7 +491,7 @@ describe('an operator who wants to forge', () => {
     ] as const) {
       const outcome = await publish(edit('honest'), { urls })
       expect([outcome.code, outcome.stdout]).toEqual([4, ''])
-      expect(outcome.stderr).toContain('is not known to be yours')
+      expect(outcome.stderr).toContain('has or your key has signed')
     }
   })
 
@@ -500,7 +500,7 @@ describe('an operator who wants to forge', () => {
     const body = batchOn(operators[0].updatable, edit('x'))
     const batch = encodeBatch({ ...decodeBatch(body), expires: 4_000_000_000 })
     expect((await send(operators[0], batch, signed(batch, FORGER))).status).toBe(200)
-    await expectRefused(publish(edit('x')), 'is not known to be yours', 4)
+    await expectRefused(publish(edit('x')), 'has or your key has signed', 4)
     expect(operators[1].epoch).toBe(1)
   })
 })

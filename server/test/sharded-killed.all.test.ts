@@ -235,7 +235,7 @@ test(`processes, PostgreSQL and the publisher are killed and frozen: nothing wro
       const { exit, message } = await run()
       if (exit === 0 || exit === 5) return undefined
       if (exit === 1) return message
-      const isRivals = exit === 4 && hasRival && /of your record|known to be yours/.test(message)
+      const isRivals = exit === 4 && hasRival && /of your record|your key has signed/.test(message)
       if (exit !== 3 && exit !== null && !isRivals) throw new Error(`exit ${exit}: ${message}`)
       happened.again++
       await sleep(PAUSE_MILLISECONDS)

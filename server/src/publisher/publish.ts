@@ -132,6 +132,9 @@ export interface NewestEpoch extends KnownManifest {
   readonly servers: readonly PublishedServer[]
 }
 
+/** A batch of it may be at one server, and is signed once all have it. */
+const OTHER_RUN = 'If another run with this key is under way, wait until it ends and run this again'
+
 class Publication implements Record<Step, () => Promise<void>> {
   readonly #options: PublishOptions
   readonly #core: Core
@@ -432,8 +435,8 @@ class Publication implements Record<Step, () => Promise<void>> {
     if (recorded !== undefined) return await this.#record.batch(toHex(databaseId), recorded.batch)
     throw new PublishError(
       `epoch ${epoch} at ${holders[0]!.name}: expected a batch of your record (${this.#record.place}), got another. ` +
-        'Nothing was sent for it to the servers that lack it. Give the record that has it with --record, or begin a new ' +
-        'store there from `keyhush export`',
+        `Nothing was sent for it to the servers that lack it. ${OTHER_RUN}. Else give the record that has it with --record, or ` +
+        'begin a new store there from `keyhush export`',
       4,
     )
   }
@@ -456,9 +459,9 @@ class Publication implements Record<Step, () => Promise<void>> {
     if (await this.#isOwn(known)) return
     const { epoch, hash } = this.#recorded(known)
     throw new PublishError(
-      `epoch ${epoch} of the servers (manifest hash ${hash}) is not known to be yours: your key has not signed it, ` +
-        `and your record (${this.#record.place}) does not have it. Nothing was sent or signed. If you published it with ` +
-        'another key or elsewhere, give that record with --record. If you built it, give --trust-base the hash that `build` ' +
+      `epoch ${epoch} of the servers: expected one that your record (${this.#record.place}) has or your key has signed, got ` +
+        `another (manifest hash ${hash}). Nothing was sent or signed. ${OTHER_RUN}. If you published it with another key or ` +
+        'elsewhere, give that record with --record. If you built it, give --trust-base the hash that `build` ' +
         'printed, or of a sharded database the one that /v1/info shows at all operators',
       4,
     )
