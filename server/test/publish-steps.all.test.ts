@@ -60,7 +60,7 @@ describe.each([
       const draw = chance(count * 100 + first.length)
       for (let effect = 1; effect <= calm.effects; effect++) {
         for (const fate of FATES) {
-          if (draw(THOROUGH ? 3 : SAMPLE) !== 0) continue
+          if (draw(THOROUGH ? 6 : SAMPLE) !== 0) continue
           const next = nexts[draw(3)]!
           const world = await World.begin(dataset, count, keys)
           const disturbance = { effect, fate, arrives: 1 + draw(8) }
@@ -93,7 +93,7 @@ describe.each([
 test('two publishers at once, with one record or two, that name the servers in opposite orders part none, and a run of each heals what is left', async () => {
   const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
   const draw = chance(5)
-  for (let n = 0; n < (THOROUGH ? 60 : 4); n++) {
+  for (let n = 0; n < (THOROUGH ? 25 : 4); n++) {
     const world = await World.begin(dataset, 3, [PUBLISHER])
     const other = n % 2 === 0 ? world.record : new PublisherRecord()
     world.pause = async () => {

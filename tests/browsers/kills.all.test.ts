@@ -8,7 +8,7 @@ import { killMidDownload, killMidLookup } from './kills.js'
 import { onStage } from './stage.js'
 
 const CHROMIUM = await needsBrowser('chromium')
-const [LOOKUPS, DOWNLOADS] = THOROUGH ? [10, 4] : [2, 1]
+const [LOOKUPS, DOWNLOADS] = THOROUGH ? [5, 2] : [2, 1]
 
 test(`state survives ${LOOKUPS} kills in the middle of lookups`, CHROMIUM, async () => {
   await onStage(4096, stage => killMidLookup(stage, 1, LOOKUPS))

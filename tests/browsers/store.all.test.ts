@@ -36,7 +36,7 @@ await withBrowsers(['chromium', 'firefox'], 'IndexedDB in %s', (name, browser) =
       await page.evaluate((kind, name) => globalThis.page.storeTests.conform(kind, name), kind, name)
     })
 
-    const runs = (kind === 'sealed' ? 10 : 20) * (THOROUGH ? 10 : 1)
+    const runs = (kind === 'sealed' ? 10 : 20) * (THOROUGH ? 4 : 1)
     test(`${runs} random schedules agree with the model`, async () => {
       await page.evaluate((kind, options) => globalThis.page.storeTests.schedules(kind, options), kind, {
         runs,

@@ -15,7 +15,7 @@ import { drawAct, FOLLOWS_MS, LOOKUP_MS, PhoneRules } from './support/phone-rule
 import { drawing } from './support/random.js'
 import { type Life, records, World } from './support/world.js'
 
-const RUNS = THOROUGH ? 1_000 : 8
+const RUNS = THOROUGH ? 400 : 8
 const FIRST_SEED = Number(process.env['KEYHUSH_SEED'] ?? 1)
 const STEPS = 40
 const MODES = ['instant', 'full', 'auto'] as const

@@ -19,7 +19,7 @@ import { loadSecrets } from '../src/server/module.js'
 import { inputOf, listKeyOf, opened } from '../src/wire/derive.js'
 import { type Operation, own } from './support/owned.js'
 
-const [OWNERS, BATCHES, VALUE_BYTES] = [10, 100, 24]
+const [OWNERS, BATCHES, VALUE_BYTES] = [5, 100, 24]
 const KEYS = [
   '"q"',
   'a,b',

@@ -183,7 +183,7 @@ test('from every state that a crash leaves, also in the middle of folding, the n
   const folded = foldings(storage).filter(n => n >= begun)
   expect(folded.length).toBeGreaterThan(0)
   const states = Array.from({ length: storage.transactions - begun + 1 }, (_, n) => begun + n)
-  for (const count of THOROUGH ? states : [folded[0]!]) {
+  for (const count of THOROUGH ? states.filter((n, i) => i % 3 === 0 || folded.includes(n)) : [folded[0]!]) {
     const after = await UpdatableDatabase.open(await storage.asOf(count))
     await expectAnswered(after, model, draw)
     await after.close()

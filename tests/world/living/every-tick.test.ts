@@ -1,4 +1,4 @@
-// A fault in each tick of opening a map for one server, looking up and following: the tab is killed, or frozen beside another, the power
+// A fault in each third tick of opening a map for one server, looking up and following: the tab is killed, or frozen beside another, the power
 // fails, or an older disk is restored. The next tab is right, or the fence refuses it before it shows a state twice (world.ts).
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -28,7 +28,7 @@ const ORDEALS: readonly (readonly [Ordeal, tick: number])[] = [
   ['power loss', 156],
   ['rollback', 160],
 ]
-// `npm test`: each situation once, in a tick of lookups. `npm run test:all`: an ordeal in every tick.
+// `npm test`: each situation once, in a tick of lookups. `npm run test:all`: an ordeal in each third tick.
 test.each(SITUATIONS.map(([name, situation], s) => [name, situation, ...ORDEALS[s % ORDEALS.length]!] as const))(
   'mode single, %s: whatever happens in a tick, no state is shown twice',
   async (_name, situation, what, tick) => {
@@ -36,17 +36,20 @@ test.each(SITUATIONS.map(([name, situation], s) => [name, situation, ...ORDEALS[
   },
 )
 
+/** Without a factor that the number of ordeals has, so that each comes by. */
+const EVERY = 3
+
 if (THOROUGH) {
-  test('mode single: an ordeal in every tick, in each situation, shows no state twice', async () => {
+  test('mode single: an ordeal in each third tick, in each situation in turn, shows no state twice', async () => {
     const undisturbed = await Promise.all(SITUATIONS.map(([, situation]) => run('kill', situation, 0)))
     for (const { counts } of undisturbed) expect(counts.get('checks')).toBeGreaterThan(0)
     const ticks = Math.max(...undisturbed.map(({ ticks }) => ticks))
     let times = 0
-    for (let tick = 2; tick <= ticks; tick++) {
+    for (let tick = 2; tick <= ticks; tick += EVERY) {
       const [, situation] = SITUATIONS[Math.floor(tick / ORDEALS.length) % SITUATIONS.length]!
       times += await suffered(ORDEALS[tick % ORDEALS.length]![0], situation, tick)
     }
-    expect(times).toBeGreaterThan(ticks / 6) // an older copy of the disk needs one
+    expect(times).toBeGreaterThan(ticks / EVERY / 6) // an older copy of the disk needs one
   })
 }
 

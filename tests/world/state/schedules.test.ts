@@ -7,7 +7,7 @@ import { type FaultProfile, noFaults } from './faults.js'
 import { UNCHANGED } from './mutants.js'
 import { report, simulate } from './simulate.js'
 
-const SCHEDULES = THOROUGH ? 150 : 12
+const SCHEDULES = THOROUGH ? 60 : 12
 
 /** Further seeds that meet rare events. */
 const RARE = [283, 671, 1062, 1900, 3676, 10771]
