@@ -26,7 +26,7 @@ export async function testAll(args) {
     const afterTest = async () => [sumBefore(), ...(await testFiles(sources().filter(isForAll)))]
     const workspaces = args.includes('--after-test') ? afterTest() : testWorkspaces()
     const runs = await Promise.all([workspaces, testApart()].map(orFailed))
-    return [...runs.flat(), await testMatrix()]
+    return runs.flat()
   })
   return failed === 0 ? 0 : 1
 }
@@ -55,7 +55,7 @@ async function testWorkspaces(options = []) {
   return (await Promise.all([typescript(), rust()].map(orFailed))).flat()
 }
 
-/** What `npm test` leaves out beside vitest's files: Rust, and the types of Pointproofs. */
+/** What `npm test` leaves out beside vitest's files: Rust, the types of Pointproofs, and apps with the packed packages. */
 async function testApart() {
   const nice = 5
   return [
@@ -64,6 +64,7 @@ async function testApart() {
     await lint.lintPointproofs(),
     await testPointproofs(['--workspace'], { nice }),
     await lint.lintConfidential(),
+    await testMatrix(),
   ]
 }
 

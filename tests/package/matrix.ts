@@ -141,7 +141,7 @@ async function inTab<T>(browser: Browser, url: string, work: (tab: Page) => Prom
   }
 }
 
-const PATIENTLY = { timeout: 60_000, polling: 100 }
+const PATIENTLY = { timeout: 120_000, polling: 100 } // other tests run meanwhile
 
 /** Of a page that is there; undefined: none. */
 async function faultOn(tab: Page, { title = '^works$', form = {} }: Setup): Promise<string | undefined> {

@@ -38,7 +38,7 @@ async function lookupGivenUp(count: number | undefined, silent: string | undefin
 describe.each([undefined, A, B])('a lookup given up (hanging: %s)', silent => {
   test('at any await after its intent: the servers see exactly what they would have seen', async () => {
     const { view } = await lookupGivenUp(undefined, silent)
-    for (let count = 1; ; count += silent === undefined || THOROUGH ? 1 : 3) {
+    for (let count = 1; ; count += silent === undefined || THOROUGH ? 1 : 5) {
       const given = await lookupGivenUp(count, silent)
       expect(given.view).toEqual(view)
       if (given.finished || count > 300) {
@@ -141,7 +141,7 @@ test('after intent, a hanging server is asked as often as ever, and the lookup s
 })
 
 test('the offline phase can be given up at any await; nothing is asked afterwards, and open() works again', async () => {
-  for (let count = 1; ; count += THOROUGH ? 1 : 3) {
+  for (let count = 1; ; count += THOROUGH ? 1 : 5) {
     const { network, database } = keyed()
     const harness = new Harness(network, 9)
     const controller = new AbortController()

@@ -532,7 +532,7 @@ describe('the code for states', () => {
 
 // Mode `auto`: whatever comes back to an instant lookup, no download follows from it (I3). The lookup fails with a KeyhushError or
 // succeeds, and the next honest one succeeds.
-const REPLIES = THOROUGH ? 500 : 150
+const REPLIES = THOROUGH ? 500 : 60
 
 test.each([1])(`after ${REPLIES} random replies nothing was downloaded (seed %i)`, async seed => {
   const { database } = keyed()

@@ -4,7 +4,7 @@ import { describe } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import { deviate, plain } from './support/deviating.js'
 
-deviate(['instant', 'full', 'auto', 'auto full', 'single tolerated'], THOROUGH ? 20 : 2)
+deviate(['instant', 'full', 'auto', 'auto full', 'single tolerated'], THOROUGH ? 20 : 1)
 
 describe.each([
   [3, 3],
@@ -14,5 +14,5 @@ describe.each([
   [8, 5],
 ])('of %i servers at least %i', (servers, atLeast) => {
   const timeoutMs = Number.POSITIVE_INFINITY // until requests give up
-  deviate(['instant'], THOROUGH ? 30 : 6, { epochs: plain, servers, atLeast, timeoutMs })
+  deviate(['instant'], THOROUGH ? 30 : 3, { epochs: plain, servers, atLeast, timeoutMs })
 })

@@ -203,6 +203,6 @@ test.each([
   const property = fc.asyncProperty(lives, async steps => {
     answered += await live(steps, how)
   })
-  await fc.assert(property, { numRuns: THOROUGH ? 60 : 25, ...(!THOROUGH && { seed: 4 }) })
-  expect(answered).toBeGreaterThan(10)
+  await fc.assert(property, { numRuns: THOROUGH ? 60 : 8, ...(!THOROUGH && { seed: 4 }) })
+  expect(answered).toBeGreaterThan(THOROUGH ? 10 : 3)
 })

@@ -84,7 +84,7 @@ describe.each([
       }
       await map.close()
     }
-    await fc.assert(fc.asyncProperty(steps, fc.integer({ min: 1, max: 3 }), life), { numRuns: THOROUGH ? 100 : 15 })
+    await fc.assert(fc.asyncProperty(steps, fc.integer({ min: 1, max: 3 }), life), { numRuns: THOROUGH ? 60 : 5 })
   })
 })
 

@@ -1,7 +1,7 @@
-// Where WebAssembly does not run, open() takes the core in JavaScript by itself: the tests of mode `instant` pass with it, and mode
-// `auto` stays in `instant`.
+// Where WebAssembly does not run, open() takes the core in JavaScript by itself, and mode `auto` stays in `instant`. (All
+// tests of mode `instant` with it: instant-without-simd.all.test.ts.)
 
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { rest } from './support/clock.js'
 import { Harness, keyed, NAMES } from './support/harness.js'
 import { A, B } from './support/network.js'
@@ -92,11 +92,4 @@ test('a state that is stored waits in mode auto until WebAssembly is there again
   expect(await open()).toEqual(['instant', 'script'])
   vi.unstubAllGlobals()
   expect(await open()).toEqual(['local', 'wasm', 'resumed'])
-})
-
-describe('without SIMD', async () => {
-  beforeEach(() => void vi.stubGlobal('WebAssembly', noSimd))
-
-  const anew = './instant.test.ts?without-simd' // this process may have loaded the file before
-  await import(/* @vite-ignore */ anew)
 })

@@ -520,7 +520,7 @@ describe('a base', () => {
 })
 
 const SEEDS = Array.from({ length: 50 }, (_, seed) => seed)
-test.each(sampled(SEEDS, 16))('in a random world every key has its newest value, seed %i', async seed => {
+test.each(sampled(SEEDS, 25))('in a random world every key has its newest value, seed %i', async seed => {
   const below = drawing(seed)
   const made = world()
   const keys = [...NAMES.slice(0, 20), ...Array.from({ length: 8 }, (_, i) => `new ${i}`)]

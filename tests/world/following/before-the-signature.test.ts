@@ -11,7 +11,7 @@ afterAll(leaveGrounds)
 
 const generation = (headroom: number) => linesOf([{ op: 'generation', headroom }])
 
-const STEP_MS = THOROUGH ? 30 : 140
+const STEP_MS = THOROUGH ? 50 : 280
 const BEFORE_THE_NEXT = /^POST .v1.epochs . leaves/
 const BEFORE_SIGNING = /^POST .v1.signatures . leaves/
 const CASES = ([1, 2, 3] as const).flatMap(servers =>
