@@ -104,8 +104,8 @@ export class Connections {
   /** the reply of the request under way */
   readonly #answering = new WeakMap<Socket, ServerResponse>()
   #isClosing = false
-  /** Public reads take turns of their own, so that a flood of them leaves room for the fence, lookups and the publisher. */
-  readonly #turns = { reads: new Turns(0.5), others: new Turns(2) }
+  /** Public reads take turns of their own. The fence, lookups and the publisher wait for one of a flood of reads, or two. */
+  readonly #turns = { reads: new Turns(1), others: new Turns(32) }
 
   /** Those of `server`. The first call sets the options. */
   static of(server: Server, options: ConnectionsOptions = {}): Connections {

@@ -4,8 +4,8 @@
 import { setImmediate } from 'node:timers'
 import { Pace } from '../../base/pace.js'
 
-/** Most callbacks in one iteration. A slice has no time for more; without a bound each request that waits would have one. */
-const MOST_TOGETHER = 32
+/** Short, for what is begun waits for the storage, and goes on in later iterations. */
+const SLICE_MILLISECONDS = 2
 
 export class Turns {
   /** of each network, in the order of their turns; a connection has one at most */
@@ -13,20 +13,22 @@ export class Turns {
   #count = 0
   /** callbacks under way */
   #together = 0
-  readonly #pace: Pace
+  readonly #most: number
+  readonly #pace = new Pace(SLICE_MILLISECONDS)
   #isBegun = false
-  /** whether none has begun in this slice */
-  #isFirst = true
+  /** how many have begun in this slice */
+  #begun = 0
 
-  /** `milliseconds` of a slice. Short, for what is begun waits for the storage, and goes on in later iterations. */
-  constructor(milliseconds: number) {
-    this.#pace = new Pace(milliseconds)
+  /** `most` begin in a slice, however short they are. Each has a callback in every iteration, and not each that waits. */
+  constructor(most: number) {
+    this.#most = most
   }
 
   /** Calls at once if this iteration of the loop has time for it, or in a later one. */
   take(network: string, call: () => void): void {
     if (!this.#isBegun) this.#begin()
-    if (this.#waiting.size === 0 && !this.#pace.isOver) {
+    if (this.#waiting.size === 0 && this.#begun < this.#most && !this.#pace.isOver) {
+      this.#begun += 1
       call()
       return
     }
@@ -34,14 +36,14 @@ export class Turns {
     if (others === undefined) this.#waiting.set(network, [call])
     else others.push(call)
     this.#count += 1
-    if (this.#together === MOST_TOGETHER) return
+    if (this.#together === this.#most) return
     this.#together += 1
     setImmediate(this.#turn)
   }
 
   #begin(): void {
     this.#isBegun = true
-    this.#isFirst = true
+    this.#begun = 0
     this.#pace.begin()
     setImmediate(() => {
       this.#isBegun = false
@@ -51,11 +53,11 @@ export class Turns {
 
   /** Begins one, unless this slice is over. A callback for each, since Node goes on with what one has begun before it calls the next. */
   readonly #turn = (): void => {
-    if (this.#pace.isOver && !this.#isFirst) {
+    if (this.#begun === this.#most || (this.#begun > 0 && this.#pace.isOver)) {
       setImmediate(this.#turn)
       return
     }
-    this.#isFirst = false
+    this.#begun += 1
     // A network that has more to begin comes last again.
     const [network, calls] = this.#waiting.entries().next().value!
     const call = calls.shift()!
