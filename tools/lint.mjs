@@ -20,15 +20,15 @@ export function lintTypeScript() {
   })
 }
 
-export function lintRust() {
-  return lintCargo('Rust', rustFolder)
+export function lintRust({ nice = 0 } = {}) {
+  return lintCargo('Rust', rustFolder, { nice })
 }
 
-function lintCargo(what, cwd, more = {}) {
+function lintCargo(what, cwd, { nice = 0, more = {} } = {}) {
   return lintAll({
     [`Checking the format of ${what}`]: () => run('cargo', ['fmt', '--all', '--check'], { cwd }),
     [`Linting ${what}`]: () =>
-      run('cargo', ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings'], { cwd }),
+      run('cargo', ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings'], { cwd, nice }),
     ...more,
   })
 }
@@ -51,13 +51,15 @@ export function lintPapers() {
 
 export function lintPointproofs() {
   return lintCargo('Pointproofs', pointproofsFolder, {
-    'Checking the types of Pointproofs': () => runPackage(tsc, ['-b', 'packages/pointproofs/test']),
+    more: { 'Checking the types of Pointproofs': () => runPackage(tsc, ['-b', 'packages/pointproofs/test']) },
   })
 }
 
 export function lintConfidential() {
   return lintCargo('confidential databases', confidentialFolder, {
-    'Checking the types of confidential databases': () => runPackage(tsc, ['-b', 'packages/confidential/test']),
+    more: {
+      'Checking the types of confidential databases': () => runPackage(tsc, ['-b', 'packages/confidential/test']),
+    },
   })
 }
 

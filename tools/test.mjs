@@ -24,7 +24,7 @@ export async function testAll(args) {
   const { failed } = await summed(async () => {
     await Promise.all([findBrowsers(), buildAll()])
     const afterTest = async () => [sumBefore(), ...(await testFiles(sources().filter(isForAll)))]
-    const workspaces = args.includes('--after-test') ? afterTest() : testWorkspaces()
+    const workspaces = args.includes('--after-test') ? afterTest() : testWorkspaces(async () => {})
     const runs = await Promise.all([workspaces, testApart()].map(orFailed))
     return runs.flat()
   })
@@ -33,12 +33,11 @@ export async function testAll(args) {
 
 /** What `npm test` runs. */
 async function testSampled(options) {
-  await Promise.all([findBrowsers('chromium'), build()])
-  return await testWorkspaces(options)
+  return await testWorkspaces(() => Promise.all([findBrowsers('chromium'), build()]), options)
 }
 
-/** All is built, and browsers are found: no test waits for an installation. */
-async function testWorkspaces(options = []) {
+/** `built`: builds all, and finds browsers: no test in TypeScript waits for an installation. */
+async function testWorkspaces(built, options = []) {
   // Side by side, because neither keeps all cores busy. Rust's have the lower priority: browsers have deadlines.
   // Rust's are not run again while nothing that they read has changed.
   const read = {
@@ -48,10 +47,13 @@ async function testWorkspaces(options = []) {
   }
   const rust = () =>
     cachedResult('rust', read, async () => [
-      await lint.lintRust(),
+      await lint.lintRust({ nice: 5 }),
       await testRust(['--workspace', '--tests'], [], { nice: 5 }),
     ])
-  const typescript = async () => [await lint.lintTypeScript(), await testTypeScript(options)]
+  const typescript = async () => {
+    await built()
+    return [await lint.lintTypeScript(), await testTypeScript(options)]
+  }
   return (await Promise.all([typescript(), rust()].map(orFailed))).flat()
 }
 

@@ -61,7 +61,8 @@ describe.each(lookups)('a ring of degree $degree, $records records of $recordByt
   const asks = () => new Client(shape, contextOf(vector), manifestHash, vector.indices, entropy)
   const [hint, answers] = [hexToBytes(vector.hint), hexToBytes(vector.answers)]
 
-  test('the reference makes the same request, and decodes the answer', () => {
+  const inBoth = THOROUGH || vector.degree < 2048 ? test : never
+  inBoth('the reference makes the same request, and decodes the answer', () => {
     const lookup = asks()
     expect(lookup.request.length).toBe(vector.indices.length * lengthsOf(shape).request)
     expect(hash(lookup.request)).toBe(vector.requestHash)
@@ -69,7 +70,7 @@ describe.each(lookups)('a ring of degree $degree, $records records of $recordByt
     const lie = answers.slice()
     lie[0]! ^= 0x40
     expect(lookup.decode(hint, lie)).toBeUndefined()
-    const rows = vector.degree < 2048 ? 16 : Number(THOROUGH)
+    const rows = vector.degree < 2048 ? 16 : 1
     const verdict = (lie: Uint8Array) => lookup.decode(hint, lie) !== undefined
     expect(verdicts(vector, answers, verdict, rows)).toBe(vector.verdicts.slice(0, rows))
   })

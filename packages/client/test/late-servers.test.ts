@@ -136,7 +136,7 @@ async function timed(clock: Clock, drive: Harness['drive'], call: () => Promise<
   return { ...outcome, ms: clock.now() - start }
 }
 
-test.each(sampled(CASES, 16))('%s: every call ends by its deadline', async (_, { options, server, fault, stage }) => {
+test.each(sampled(CASES, 32))('%s: every call ends by its deadline', async (_, { options, server, fault, stage }) => {
   const [timeoutMs, patiently] = [5_000, { timeoutMs: Number.POSITIVE_INFINITY }]
   const { living, clock, open, drive } = started(options)
   const ends = async (call: () => Promise<unknown>) => {
@@ -167,7 +167,7 @@ test.each(sampled(CASES, 16))('%s: every call ends by its deadline', async (_, {
 })
 
 const spared = CASES.filter(([, { isSpared }]) => isSpared)
-test.each(sampled(spared, 16))(
+test.each(sampled(spared, 32))(
   '%s: the other suffices, two seconds later',
   async (_, { options, server, fault, stage }) => {
     for (let seed = 1; seed <= (THOROUGH ? 3 : 1); seed++) {

@@ -98,7 +98,7 @@ const CASES: readonly [string, How][] = MODES.flatMap(([name, options]) =>
   [false, true].map((push): [string, How] => [`${name}${push ? ', told by servers' : ''}`, { options, push }]),
 )
 
-describe.each(sampled(CASES, 4))('mode %s', (_, how) => {
+describe.each(sampled(CASES, 8))('mode %s', (_, how) => {
   test('the requests are the same, in the same order and at the same times', async () => {
     const all = new Map<string, string[]>()
     for (const [fate, key] of Object.entries(FATES)) {

@@ -8,7 +8,7 @@ import { UNCHANGED } from './mutants.js'
 import { report, simulate } from './simulate.js'
 
 /** Odd, so that steps of all kinds come by. */
-const EVERY = THOROUGH ? 3 : 23
+const EVERY = THOROUGH ? 3 : 47
 
 describe.each<[string, Partial<FaultProfile>]>([
   ['one tab', { tabs: 1 }],

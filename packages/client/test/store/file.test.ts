@@ -198,7 +198,7 @@ async function remembered(disk: Disk, acknowledged: number): Promise<number> {
 }
 
 /** That life, with the power cut before this call to the disk, and before each `step`th after it; how many steps were acknowledged. */
-async function* cuts(step = THOROUGH ? 1 : 5) {
+async function* cuts(step = THOROUGH ? 1 : 11) {
   for (let calls = 0; ; calls += step) {
     const disk = new SimulatedDisk(undefined, calls)
     const acknowledged = await live(disk, 0)
@@ -233,7 +233,7 @@ describe('the power cut before every call to the disk', () => {
 
   test('again while the state is opened: still the same', async () => {
     const random = drawing(99)
-    for await (const { disk: first, acknowledged } of cuts(THOROUGH ? 3 : 11)) {
+    for await (const { disk: first, acknowledged } of cuts(THOROUGH ? 3 : 23)) {
       let disk = first
       for (let again = 0; again < 25; again++) {
         disk = disk.after(losesSome(random), again)
@@ -282,7 +282,7 @@ describe('a journal that is not as it was written', () => {
   })
 
   test('any bit flipped, in the last frame too: unreadable', async () => {
-    for (let bit = 0; bit < journal.length * 8; bit += THOROUGH ? 1 : 7) {
+    for (let bit = 0; bit < journal.length * 8; bit += THOROUGH ? 1 : 17) {
       const changed = journal.slice()
       changed[bit >> 3]! ^= 1 << (bit & 7)
       expect(await seen('journal', changed)).toBe('StateUnreadableError')
