@@ -9,7 +9,7 @@ import { usePostgres } from '../../tests/support/use-postgres.js'
 import { expectRefused, keyhush, runKeyhush } from './command.js'
 import { freePort, temporaryDirectory } from './helpers.js'
 import { coordinatorOf, LIST, requestFor, SHARDS, shardFolders, shardsFrom } from './sharded-helpers.js'
-import { command, serving, started } from './spawned.js'
+import { command, planted, serving, started } from './spawned.js'
 
 const SERVE = ['serve', '--host', '127.0.0.1', '--log-level', 'error', '--drain-seconds', '0']
 
@@ -18,15 +18,15 @@ const postgres = usePostgres()
 /** A process at a port that it keeps. */
 async function kept(...args: readonly string[]) {
   const port = await freePort()
-  const begin = () => serving(process.execPath, [command, ...SERVE, '--port', `${port}`, ...args])
-  let running = await begin()
+  const serve = () => serving(process.execPath, [command, ...SERVE, '--port', `${port}`, ...args])
+  let running = await serve()
   return {
     url: running.url,
     signal: (signal: NodeJS.Signals) => void running.child.kill(signal),
-    async restart(signal: NodeJS.Signals) {
-      running.child.kill(signal)
+    /** Serves again, after a signal that ends it. */
+    async begin() {
       await running.finished
-      running = await begin()
+      running = await serve()
     },
   }
 }
@@ -37,7 +37,14 @@ async function replicaOf(folders: readonly string[]) {
   return { ...replica, template: `${replica.url}/s{shard}` }
 }
 
-/** What a coordinator counts: how often it has asked all shards, and calls that each replica of each shard has failed. */
+/** A coordinator's process, and what it counts: how often it has asked all shards, and calls that each replica of each shard has failed. */
+async function counting(templates: readonly string[], env?: NodeJS.ProcessEnv) {
+  const store = ['--store', `${await temporaryDirectory()}/heads`, '--metrics', '0']
+  const args = [command, ...SERVE, '--port', '0', '--shards', `${SHARDS}`, ...templates, ...store]
+  const { url, printed } = await serving(process.execPath, args, env)
+  return { url, counts: () => countsOf(/figures at (\S+)/.exec(printed.stderr)![1]!) }
+}
+
 async function countsOf(figures: string) {
   const text = await (await fetch(figures)).text()
   const failed = [0, 1].map(() => Array<number>(SHARDS).fill(0))
@@ -50,18 +57,19 @@ test('replicas are killed and frozen: no lookup is lost, and the first alone wai
   const folders = await shardFolders()
   const replicas = [await replicaOf(folders), await replicaOf(folders)]
   const templates = replicas.map(({ template }) => template)
-  const store = ['--store', `${await temporaryDirectory()}/heads`, '--metrics', '0']
-  const coordinator = ['--shards', `${SHARDS}`, ...templates, ...store]
-  const { url, printed } = await serving(process.execPath, [command, ...SERVE, '--port', '0', ...coordinator])
-  const counts = () => countsOf(/figures at (\S+)/.exec(printed.stderr)![1]!)
+  const { url, counts } = await counting(templates)
+  const forgetful = await counting(
+    templates,
+    planted('sharded/fabric.js', '...turned.filter(isSound), ', '...turned, '),
+  )
   const other = await coordinatorOf([(await shardsFrom(folders)).template])
   const map = await open({ servers: [url, other.url], mode: 'instant', push: false, development: true })
   onTestFinished(() => map.close())
   expect(await map.getText('key 3')).toBe(LIST.get('key 3'))
   const manifest = decodeManifest(new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer()))
   const { payload } = await requestFor(manifest, 1)
-  const lookup = async () => {
-    const reply = await fetch(`${url}/v1/instant`, { method: 'POST', body: new Uint8Array(payload) })
+  const lookup = async (at = url) => {
+    const reply = await fetch(`${at}/v1/instant`, { method: 'POST', body: new Uint8Array(payload) })
     await reply.arrayBuffer()
     return reply.status
   }
@@ -88,21 +96,19 @@ test('replicas are killed and frozen: no lookup is lost, and the first alone wai
     [1, 'SIGSTOP'],
   ] as const
   for (const [number, fault] of faults) {
-    const before = (await counts()).failed
-    if (fault === 'SIGSTOP') {
-      replicas[number]!.signal(fault)
-      await more(20)
-      replicas[number]!.signal('SIGCONT')
-    } else {
-      await replicas[number]!.restart(fault)
-      await more(10)
-    }
+    const before = await counts()
+    replicas[number]!.signal(fault)
+    if (fault === 'SIGKILL') for (let i = 0; i < 6; i++) await lookup(forgetful.url)
+    await more(20)
+    if (fault === 'SIGSTOP') replicas[number]!.signal('SIGCONT')
+    else await replicas[number]!.begin()
     await isSound()
-    const after = (await counts()).failed
-    const [failed, others] = [number, 1 - number].map(each => after[each]!.map((n, shard) => n - before[each]![shard]!))
-    // Of no shard it was asked twice, unless the machine was too slow for the other one: lookups after the first did not wait.
+    const after = await counts()
+    const [failed, others] = [number, 1 - number].map(of => after.failed[of]!.map((n, i) => n - before.failed[of]![i]!))
+    // Of no shard twice, unless the machine was too slow for the other replica.
     expect(Math.max(0, ...failed!.filter((_, shard) => others![shard] === 0)), fault).toBeLessThanOrEqual(1)
   }
+  expect(Math.max(...(await forgetful.counts()).failed[0]!)).toBeGreaterThan(1)
   isOver = true
   await all
   expect(statuses.filter(status => status !== 200)).toEqual([])
@@ -112,8 +118,8 @@ test('replicas are killed and frozen: no lookup is lost, and the first alone wai
   expect(await Promise.all([lookup(), lookup()])).toEqual([503, 503])
   expect(await ready()).toEqual([200, ['a shard does not answer']])
   const after = await counts()
-  const tries = after.failed.flat().reduce((sum, n) => sum + n) - before.failed.flat().reduce((sum, n) => sum + n)
-  expect([after.scatters - before.scatters, tries]).toEqual([2, 2 * 3 * SHARDS])
+  const sum = ({ failed }: typeof after) => failed.flat().reduce((a, b) => a + b)
+  expect([after.scatters - before.scatters, sum(after) - sum(before)]).toEqual([2, 2 * 3 * SHARDS])
   for (const replica of replicas) replica.signal('SIGCONT')
   await isSound()
   expect(await lookup()).toBe(200)
@@ -149,7 +155,8 @@ test('two coordinators behind one address are killed and restarted in turn: no l
   all.catch(() => {}) // it is awaited at the end
   for (const [number, signal] of (['SIGKILL', 'SIGTERM'] as const).entries()) {
     const before = failed
-    await coordinators[number]!.restart(signal)
+    coordinators[number]!.signal(signal)
+    await coordinators[number]!.begin()
     const wanted = values.length + 5
     await Promise.race([all, expect.poll(() => values.length).toBeGreaterThanOrEqual(wanted)])
     expect(failed - before, signal).toBeLessThanOrEqual(1)

@@ -2,6 +2,7 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { decodeFenceReply, type FenceRequest, type Manifest, parseErrorReply } from '@keyhush/protocol'
 import { expect, onTestFinished } from 'vitest'
@@ -23,6 +24,21 @@ export function started(program: string, args: readonly string[], env: NodeJS.Pr
   }
   const finished = once(child, 'close').then(([code]) => ({ code: code as number | null, ...printed }))
   return { child, printed, finished }
+}
+
+/** What makes a process of `keyhush` a wrong one: in a file below dist, `to` instead of `from`, which stands there once. */
+export function planted(file: string, from: string, to: string): NodeJS.ProcessEnv {
+  const url = new URL(`../dist/${file}`, import.meta.url)
+  expect(readFileSync(url, 'utf8').split(from), `${file}: ${from}`).toHaveLength(2)
+  const moduleOf = (source: string) => `data:text/javascript,${encodeURIComponent(source)}`
+  const load = moduleOf(`export async function load(url, context, next) {
+    const loaded = await next(url, context)
+    if (url !== ${JSON.stringify(url.href)}) return loaded
+    return { ...loaded, source: \`\${loaded.source}\`.replace(${JSON.stringify(from)}, ${JSON.stringify(to)}) }
+  }`)
+  return {
+    NODE_OPTIONS: `--import=${moduleOf(`import { register } from 'node:module'; register(${JSON.stringify(load)})`)}`,
+  }
 }
 
 /** One that serves, from when it says where. */
