@@ -12,7 +12,7 @@ import { onTestFinished } from 'vitest'
 import { encodeShape, planShape } from '../dist/dataset/shape-file.js'
 import { layoutOf } from '../dist/dataset/view.js'
 import { buildDataset, MemoryStorage, type ServerOptions, type Storage, type UpdatableDatabase } from '../dist/index.js'
-import { ShardedDatabase, type ShardedOptions } from '../dist/sharded/database.js'
+import { ShardedDatabase, type ShardedOptions, shardsAt } from '../dist/sharded/database.js'
 import { Fabric } from '../dist/sharded/fabric.js'
 import { createIn, listening, temporaryDirectory } from './helpers.js'
 import { batchOn, opened } from './updatable-helpers.js'
@@ -97,7 +97,7 @@ export async function coordinatorOf(
 export async function advance({ databases }: Shards, sharded: ShardedDatabase): Promise<void> {
   for (const database of databases) await database.publish(batchOn(database, [{ op: 'renew' }]))
   const { generation, epoch } = sharded.newest.manifest
-  const made = await sharded.shardsAt({ generation, epoch: epoch + 1 })
+  const made = await shardsAt(sharded.fabric, { generation, epoch: epoch + 1 }, () => false)
   const next = sharded.successor({ fabric: sharded.fabric, shards: made, expires: 0 })
   await sharded.advance(next, { batch: 'ab'.repeat(32), changes: 0 })
 }

@@ -130,17 +130,10 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
       const own = await setOf(fabrics, head.generation, goesOn)
       const made = async (epoch: number) => (epoch > head.epoch ? 'none' : (await store.batch(epoch))?.batch)
       // Shards may start with it: what they have taken they do not lack when they are asked again.
-      for (let isDone = false; !isDone; ) {
-        isDone = await catchUp({ core, fabric: own, key }, bodies, made).then(
-          () => true,
-          async (error: Error) => {
-            const isAway = error instanceof Refusal && error.code === 'not_ready'
-            if (!isAway || !goesOn(own)) throw new DatasetError('--catch-up', error.message)
-            await sleep(PAUSE_MILLISECONDS)
-            return false
-          },
-        )
-      }
+      const send = () => catchUp({ core, fabric: own, key }, bodies, made)
+      await patiently(own, goesOn, send).catch((error: Error) => {
+        throw error instanceof DatasetError ? error : new DatasetError('--catch-up', error.message)
+      })
     }
     let newest: ShardedEpoch
     if (head === undefined) {
@@ -215,11 +208,6 @@ export class ShardedDatabase extends ChangingEpochs<ShardedEpoch> {
 
   get behind(): string | undefined {
     return this.#announcements?.behind
-  }
-
-  /** The shards' manifests of an epoch. Throws a `not_ready` Refusal, while one does not answer; the fabric says which. */
-  shardsAt(of: EpochNumbers): Promise<readonly KnownManifest[]> {
-    return shardsAt(this.fabric, of, () => false)
   }
 
   /** The epoch that follows the newest, of its shards' manifests. Throws DatasetError or WireError if they make none. Nothing is stored. */
@@ -322,6 +310,19 @@ class OtherGenerationError extends DatasetError {}
 /** Whether to ask these again. Or throws. */
 type GoesOn = (fabric: Fabric) => boolean
 
+/** Tries again while shards are away, and `goesOn`. */
+async function patiently<T>(fabric: Fabric, goesOn: GoesOn, work: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await work()
+    } catch (error) {
+      const isAway = error instanceof Refusal && error.code === 'not_ready'
+      if (!isAway || !goesOn(fabric)) throw error
+      await sleep(PAUSE_MILLISECONDS)
+    }
+  }
+}
+
 /** Which shards are of a generation. Asks again while `goesOn`. Throws OtherGenerationError if none are. */
 async function setOf(fabrics: readonly Fabric[], generation: number, goesOn: GoesOn): Promise<Fabric> {
   const read = (bytes: Uint8Array) => decodeManifest(bytes).generation
@@ -417,7 +418,7 @@ async function epochWith(
 }
 
 /** The shards' manifests of an epoch. Asks again while `goesOn`; then throws a `not_ready` Refusal, and the fabric says which does not answer. */
-async function shardsAt(
+export async function shardsAt(
   fabric: Fabric,
   { generation, epoch }: EpochNumbers,
   goesOn: GoesOn,
@@ -429,12 +430,6 @@ async function shardsAt(
     throw new Error(`expected the manifest of epoch ${epoch}, got another`)
   }
   const call = { ...manifestCall({ generation, epoch }), isRight: read, passesOn }
-  for (;;) {
-    try {
-      return await Promise.all(Array.from({ length: fabric.shards }, async (_, i) => read(await fabric.ask(i, call))))
-    } catch (error) {
-      if ((error instanceof Refusal && passesOn(error)) || !goesOn(fabric)) throw error
-      await sleep(PAUSE_MILLISECONDS)
-    }
-  }
+  const all = Array.from({ length: fabric.shards }, (_, shard) => shard)
+  return await patiently(fabric, goesOn, () => Promise.all(all.map(async shard => read(await fabric.ask(shard, call)))))
 }

@@ -8,6 +8,7 @@ import { equalBytes, LONGEST_MANIFEST_BYTES, type Manifest, parseErrorReply } fr
 import { OperatorError } from '../base/errors.js'
 import type { KnownManifest } from '../base/known-manifest.js'
 import { Refusal } from '../base/refusal.js'
+import { newQueue, type Queue } from '../database/queue.js'
 
 export interface Call {
   readonly path: string
@@ -45,6 +46,8 @@ interface Target extends Replica {
   readonly options: http.RequestOptions
   /** of paths */
   readonly prefix: string
+  /** batches for the shards of its process */
+  readonly writes: Queue
   /** After a failure it is not probed before this time, by the monotonic clock. */
   probedFrom: number
   /** for so long, the next time: doubled by each failure without a right reply in between */
@@ -96,8 +99,6 @@ export class Fabric {
   onChange: (replica: Replica) => void = () => {}
   readonly #agents = [new http.Agent({ keepAlive: true }), new https.Agent({ keepAlive: true })] as const
   readonly #states: readonly ShardState[]
-  /** of each process: calls that write and are under way */
-  readonly #writes = new Map<string, Set<Promise<unknown>>>()
   #probing: NodeJS.Timeout | undefined
   #isClosed = false
 
@@ -117,11 +118,20 @@ export class Fabric {
       throw new OperatorError(`${flag}: expected URLs such as http://a-{shard}.shards:8080, got ${got}; give them`)
     }
     this.shards = shards
+    const queues = new Map<string, Queue>()
     const replicaOf = (shard: number) => (template: string, number: number) => {
       const target = new URL(urlOf(template, shard))
       const url = urlOf(template, shard).replace(/\/\/[^/]*@/, '//') // what is shown and logged has no password
       const [client, agent] = target.protocol === 'http:' ? [http, this.#agents[0]] : [https, this.#agents[1]]
-      const reached = { client, agent, options: urlToHttpOptions(target), prefix: target.pathname.replace(/\/$/, '') }
+      const writes = queues.get(target.origin) ?? newQueue(BATCHES_AT_ONCE)
+      queues.set(target.origin, writes)
+      const reached = {
+        client,
+        agent,
+        options: urlToHttpOptions(target),
+        prefix: target.pathname.replace(/\/$/, ''),
+        writes,
+      }
       const rested = { probedFrom: 0, rest: PROBE_MILLISECONDS }
       return { shard, number, url, problem: undefined, late: 0, failed: 0, ...reached, ...rested }
     }
@@ -154,8 +164,8 @@ export class Fabric {
       const replica = inOrder[i % inOrder.length]!
       const [begun, deadline] = [performance.now(), call.deadline ?? deadlineOf(state)]
       try {
-        const isWrite = isWriter && call.body !== undefined
-        const reply = await (isWrite ? this.#write(replica, call, deadline) : this.#send(replica, call, deadline))
+        const send = () => this.#send(replica, call, deadline)
+        const reply = await (isWriter && call.body !== undefined ? replica.writes(send) : send())
         call.isRight?.(reply)
         if (call.deadline === undefined) note(state, performance.now() - begun)
         Object.assign(replica, { rest: PROBE_MILLISECONDS, probedFrom: 0 })
@@ -216,21 +226,6 @@ export class Fabric {
       // It is not slow, but hangs.
       if (error instanceof LateError) this.#states[replica.shard]!.vain = 0
     }
-  }
-
-  /** Sends a body to a process that writes, in its turn. */
-  async #write(replica: Target, call: Call, deadline: number): Promise<Uint8Array> {
-    const { origin } = new URL(replica.url)
-    const underWay = this.#writes.get(origin) ?? new Set()
-    this.#writes.set(origin, underWay)
-    while (underWay.size >= BATCHES_AT_ONCE) await Promise.race(underWay)
-    const sent = this.#send(replica, call, deadline)
-    const over: Promise<unknown> = sent.then(
-      () => underWay.delete(over),
-      () => underWay.delete(over),
-    )
-    underWay.add(over)
-    return await sent
   }
 
   #send(replica: Target, call: Call, deadline: number): Promise<Uint8Array> {
