@@ -40,7 +40,7 @@ try {
   const module = await compiler.ssrLoadModule(programs[program])
   process.exitCode = await module[name](args)
 } catch (error) {
-  if (!error.code?.startsWith('ERR_PARSE_ARGS')) throw error
+  if (!`${error.code}`.startsWith('ERR_PARSE_ARGS')) throw error // of a program that was run it is a number
   console.error(`${error.message}\nWhat it takes stands at the head of tests${programs[program]}`)
   process.exitCode = 2
 } finally {

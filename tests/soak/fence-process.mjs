@@ -1,8 +1,11 @@
 // `fill DIR COUNT NEW` fills the fence of an LMDB store with many hints; `measure DIR COUNT NEW` measures it as a server uses it,
 // and prints JSON. A process of its own, so that its memory is the fence's. Other stores use `measured` too.
+// `flood URL PATH…` reads from a server until it is killed, over many connections at a time. It tells its parent when it has begun.
 
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { Agent, get } from 'node:http'
+import { setPriority } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { fileURLToPath } from 'node:url'
 import { bucketKey, CONFIRMED, encodeEntry, StoredFence } from '../../server/dist/database/stored-fence.js'
@@ -165,9 +168,34 @@ export async function measured(fence, count, pass) {
   return { phases, ownMiB: mib('RssAnon'), mappedMiB: mib('RssFile') }
 }
 
+/** An attacker has processors of its own: the server, its store and the client that is measured come first here. */
+const LOWEST_PRIORITY = 19
+const CONNECTIONS = 64
+const BEGUN = 1000
+
+async function flood(url, paths) {
+  setPriority(LOWEST_PRIORITY)
+  process.once('disconnect', () => process.exit())
+  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS })
+  let [sent, replies] = [0, 0]
+  const read = () =>
+    new Promise((resolve, reject) => {
+      get(url + paths[sent++ % paths.length], { agent }, reply => {
+        if (reply.statusCode !== 200) reject(new Error(`a read was answered with ${reply.statusCode}`))
+        reply.on('end', resolve).on('error', reject).resume()
+      }).on('error', reject)
+    })
+  const client = async () => {
+    for (;;) {
+      await read()
+      if (++replies === BEGUN) process.send('begun')
+    }
+  }
+  await Promise.all(Array.from({ length: CONNECTIONS }, client))
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [what, dir, ...numbers] = process.argv.slice(2)
-  const work = { fill, measure }[what]
-  const result = await work(dir, ...numbers.map(Number))
+  const [what, where, ...rest] = process.argv.slice(2)
+  const result = what === 'flood' ? await flood(where, rest) : await { fill, measure }[what](where, ...rest.map(Number))
   if (result !== undefined) console.log(JSON.stringify(result))
 }

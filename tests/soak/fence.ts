@@ -5,30 +5,47 @@
 //   npm run soak -- fence 100000                so many
 //   npm run soak -- fence 1000000 --postgres    in a PostgreSQL server of its own, or in that of KEYHUSH_POSTGRES
 //   npm run soak -- fence --write               into docs/operations/capacity.md
+//   npm run soak -- fence --flood               a step of the fence while others flood public reads, in either store
 
-import { execFile } from 'node:child_process'
+import { execFile, fork } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { stat } from 'node:fs/promises'
+import { Agent, type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
+import { encodeFenceRequest, toHex } from '@keyhush/protocol'
 import { mostNew } from '../../server/dist/database/fence.js'
 import { PostgresFence } from '../../server/dist/database/postgres-fence.js'
 import { openPostgres } from '../../server/dist/storage/postgres.js'
 import { aligned, writeBetween } from '../bench/document.js'
+import { batchOn } from '../bench/large-batches.js'
+import { newestManifest, Stage } from '../bench/stage.js'
 import { newStore, queryStore } from '../support/postgres.js'
+import { PUBLISHER_KEY, signed } from '../support/publishing.js'
 import { temporaryFolder } from '../support/servers.js'
 import { DAYS, type Measured, measured } from './fence-process.mjs'
 
 /** The longest that anything may hold the event loop; on a quiet machine it is a tenth of that. */
 const LONGEST_MS = 100
 
+/** How many times as long a step of the fence may take under a flood of reads. */
+const MOST_RATIO = 2
+
+const program = fileURLToPath(new URL('fence-process.mjs', import.meta.url))
+
 /** Returns the exit code. */
 export async function soak(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,
-    options: { postgres: { type: 'boolean', default: false }, write: { type: 'boolean', default: false } },
+    options: {
+      ...{ postgres: { type: 'boolean', default: false }, write: { type: 'boolean', default: false } },
+      flood: { type: 'boolean', default: false },
+    },
   })
+  if (values.flood) return Math.max(await underFlood('LMDB'), await underFlood('PostgreSQL')) <= MOST_RATIO ? 0 : 1
   const count = Number(positionals[0] ?? 10_000_000)
   if (!Number.isSafeInteger(count) || count < 1000) throw new Error('expected a number, of 1000 or more')
   const table = fenceTable(count, await (values.postgres ? inPostgres(count) : inLmdb(count)))
@@ -48,7 +65,6 @@ interface Findings extends Measured {
 async function inLmdb(count: number): Promise<Findings> {
   const folder = await temporaryFolder()
   try {
-    const program = fileURLToPath(new URL('fence-process.mjs', import.meta.url))
     const fresh = mostNew(Math.ceil(1.25 * count))
     const run = async (what: string) => {
       const args = [program, what, folder.path, `${count}`, `${fresh}`]
@@ -129,4 +145,75 @@ export function fenceTable(
   }
   const longestMs = Math.max(...Object.values(phases).map(phase => phase.longestMs))
   return { text: aligned([['a fence', 'figure'], ...rows]), longestMs }
+}
+
+const EPOCHS = 8
+const EDITS = 50
+const ROUNDS = 20
+const STEPS = 100
+
+/** Prints what a client waits for a step, by turns on a quiet server and under a flood; returns how many times as long the second is. */
+async function underFlood(kind: 'LMDB' | 'PostgreSQL'): Promise<number> {
+  return await Stage.with(async stage => {
+    const { store, remove } =
+      kind === 'LMDB' ? { store: join(stage.folder, 'store'), remove: async () => {} } : await newStore()
+    stage.closeLast(remove)
+    const rows = Array.from({ length: 5000 }, (_, key) => `${key},0\n`)
+    const dataset = await stage.build('csv', `key,value\n${rows.join('')}`)
+    const { url } = await stage.serve('--store', store, '--dataset', dataset, '--publisher-key', PUBLISHER_KEY)
+    const reads: string[] = []
+    let manifest = await newestManifest(url)
+    for (let value = 1; value <= EPOCHS; value++) {
+      const lines = Array.from({ length: EDITS }, (_, key) => `{"op":"edit","key":"${key}","value":"${value}"}\n`)
+      const body = await batchOn(manifest, lines.join(''))
+      const response = await fetch(`${url}/v1/epochs`, { method: 'POST', headers: signed(body), body })
+      if (response.status !== 200) throw new Error(`a batch was refused: ${await response.text()}`)
+      while (manifest.epoch <= value) manifest = await newestManifest(url) // it is on disk before it is answered
+      const { generation, epoch, updateListHash } = manifest
+      reads.push(`/v1/manifest?generation=${generation}&epoch=${epoch}`, `/v1/epochs/${epoch}`)
+      reads.push(`/v1/blobs/${toHex(updateListHash)}`)
+    }
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    stage.closeLast(async () => agent.destroy())
+    const hint = { databaseId: manifest.databaseId, hintId: randomBytes(16) }
+    const judge = async (body: Uint8Array) => {
+      const sent = performance.now()
+      const [reply] = (await once(request(`${url}/v1/fence`, { method: 'POST', agent }).end(body), 'response')) as [
+        IncomingMessage,
+      ]
+      await once(reply.resume(), 'end')
+      if (reply.statusCode !== 200) throw new Error(`a step was answered with ${reply.statusCode}`)
+      return performance.now() - sent
+    }
+    await judge(encodeFenceRequest({ ...hint, kind: 'register', version: 0, requestHash: new Uint8Array(32) }))
+    let version = 0
+    const steps = async (waits: number[]) => {
+      for (let i = 0; i < STEPS; i++) {
+        const step = { ...hint, kind: 'confirm', version: ++version, requestHash: randomBytes(32) } as const
+        waits.push(await judge(encodeFenceRequest(step)))
+      }
+    }
+    await steps([])
+    const [quiet, flooded]: [number[], number[]] = [[], []]
+    for (let round = 0; round < ROUNDS; round++) {
+      await steps(quiet)
+      const flood = fork(program, ['flood', url, ...reads])
+      const over = once(flood, 'exit')
+      try {
+        const [first] = await Promise.race([once(flood, 'message'), over])
+        if (first !== 'begun') throw new Error('the flood has ended by itself')
+        await steps(flooded)
+        if (flood.exitCode !== null) throw new Error('the flood has ended by itself')
+      } finally {
+        flood.kill()
+        await over
+      }
+    }
+    const median = (waits: number[]) => waits.sort((a, b) => a - b)[waits.length >> 1]!
+    const ratio = median(flooded) / median(quiet)
+    console.log(
+      `${kind}: a step of the fence takes ${median(quiet).toFixed(2)} ms, under a flood ${median(flooded).toFixed(2)} ms: ${ratio.toFixed(2)} times as long`,
+    )
+    return ratio
+  })
 }
