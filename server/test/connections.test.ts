@@ -9,14 +9,25 @@ import { join } from 'node:path'
 import { Duplex } from 'node:stream'
 import { setImmediate as nextTask } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { HEADER_BYTES } from '@keyhush/protocol'
+import { contentHash, HEADER_BYTES, type Manifest, partitionBytes, toHex } from '@keyhush/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { NEEDS_LINUX, NEEDS_POSIX } from '../../tests/support/needs.js'
 import { slice } from '../dist/base/pace.js'
+import { SLICE_BYTES } from '../dist/database/epochs.js'
 import { Connections, mostConnections } from '../dist/http/limits/connections.js'
 import { Turns } from '../dist/http/limits/turns.js'
-import { builtDirectory, logged, pseudoRandom, queryAt, running, small, temporaryDirectory } from './helpers.js'
-import { deaf } from './sockets.js'
+import type { KeyhushOptions } from '../dist/index.js'
+import {
+  builtDataset,
+  builtDirectory,
+  logged,
+  pseudoRandom,
+  queryAt,
+  running,
+  small,
+  temporaryDirectory,
+} from './helpers.js'
+import { deaf, served, twoKeys } from './sockets.js'
 import { command, serving } from './spawned.js'
 
 const limitsOf = (soft: string) =>
@@ -237,13 +248,29 @@ function withoutSlices() {
   return usual
 }
 
-test('one public read begins at a time: behind a flood of them from its own network, a fence begins at once', async () => {
+test('one public read begins or goes on at a time: behind a flood of them from its own network, a fence begins at once', async () => {
   const begun: string[] = []
-  const { open } = crowded(1000, ({ method }) => void begun.push(method!))
+  const { open, connections } = crowded(1000, ({ method }) => void begun.push(method!))
+  for (let i = 0; i < 100; i++) void connections.turn(open('192.0.2.1')).then(() => begun.push('slice'))
   for (let i = 0; i < 100; i++) open('192.0.2.1').push('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
   open('192.0.2.1').push('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n')
   while (!begun.includes('POST')) await nextTask()
-  expect(begun).toEqual(['GET', 'POST'])
+  expect(begun.indexOf('POST')).toBe(1)
+})
+
+test('each slice of a download waits for its turn', async () => {
+  const large = await builtDataset('a.bin', pseudoRandom(4 * SLICE_BYTES), { recordBytes: 1024, partitions: 1 })
+  const slicesOf = async (options: KeyhushOptions, manifest: Manifest) => {
+    const { app, url } = await served(options)
+    const turn = vi.spyOn(Connections.of(app.server), 'turn')
+    const reply = await fetch(`${url}/v1/blobs/${toHex(contentHash(manifest, 0))}`)
+    const { byteLength } = await reply.arrayBuffer()
+    expect(byteLength).toBe(partitionBytes(manifest))
+    return turn.mock.calls.length
+  }
+  expect(await slicesOf({ dataset: large }, large.manifest)).toBe(4)
+  const updatable = await twoKeys()
+  expect(await slicesOf({ updatable }, updatable.newest.manifest)).toBe(1)
 })
 
 test('an iteration of the loop has no more callbacks because more requests wait', async () => {

@@ -47,8 +47,8 @@ export interface Epoch extends AnyEpoch {
 /** What clients fetch under a hash. */
 export interface Blob {
   readonly bytes: number
-  /** bytes `first` to `last`, both included; rejects if they cannot be read at all */
-  open(first: number, last: number): Promise<Readable>
+  /** bytes `first` to `last`, both included; rejects if they cannot be read at all. `turn`: waited for before each slice of them */
+  open(first: number, last: number, turn?: () => Promise<void>): Promise<Readable>
 }
 
 export interface Epochs<E extends AnyEpoch = Epoch> {
@@ -101,12 +101,16 @@ export function slicedBlob(
   bytes: number,
   slice: (first: number, last: number) => Uint8Array | Promise<Uint8Array>,
 ): Blob {
-  async function* slices(first: number, last: number) {
-    for (let at = first; at <= last; at += SLICE_BYTES) yield await slice(at, Math.min(last, at + SLICE_BYTES - 1))
+  async function* slices(first: number, last: number, turn?: () => Promise<void>) {
+    for (let at = first; at <= last; at += SLICE_BYTES) {
+      const piece = await slice(at, Math.min(last, at + SLICE_BYTES - 1))
+      await turn?.()
+      yield piece
+    }
   }
   // In bytes: of objects 16 would be read ahead.
   const options = { objectMode: false, highWaterMark: SLICE_BYTES }
-  return { bytes, open: async (first, last) => Readable.from(slices(first, last), options) }
+  return { bytes, open: async (first, last, turn) => Readable.from(slices(first, last, turn), options) }
 }
 
 /** A blob that is in memory and does not change. */

@@ -26,7 +26,7 @@ export class FixedEpochs implements Epochs {
     this.newest = generation.epochOf({ manifest, bytes }, directoryBytes)
     const blobs = [...dataset.blobs].map(([hash, { path, bytes }]): [string, Blob] => {
       const file = new SharedFile(path)
-      return [hash, { bytes, open: (first, last) => file.stream(first, last) }]
+      return [hash, { bytes, open: (...range) => file.stream(...range) }]
     })
     this.#blobs = new Map(blobs)
   }

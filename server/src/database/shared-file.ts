@@ -13,8 +13,8 @@ export class SharedFile {
     this.#path = path
   }
 
-  /** Bytes `first` to `last`, both included. Opens the file before the stream begins; rejects if it cannot. */
-  async stream(first: number, last: number): Promise<Readable> {
+  /** As `Blob.open`. Opens the file before the stream begins; rejects if it cannot. */
+  async stream(first: number, last: number, turn = async () => {}): Promise<Readable> {
     this.#readers++
     try {
       this.#handle ??= open(this.#path)
@@ -23,7 +23,15 @@ export class SharedFile {
         this.#leave()
         done?.(null)
       }
-      return createReadStream(this.#path, { fd, start: first, end: last, fs: { open: openFile, read, close } })
+      type Read = (error: Error | null, bytes: number, buffer: Buffer) => void
+      const readInTurn = (fd: number, buffer: Buffer, offset: number, length: number, position: number, done: Read) =>
+        read(fd, buffer, offset, length, position, (...results) => void turn().then(() => done(...results)))
+      return createReadStream(this.#path, {
+        fd,
+        start: first,
+        end: last,
+        fs: { open: openFile, read: readInTurn, close },
+      })
     } catch (error) {
       this.#leave()
       throw error

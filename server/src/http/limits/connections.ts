@@ -138,13 +138,18 @@ export class Connections {
       if (!this.#begins(request, response)) return
       const { socket } = request
       const turns = request.method === 'GET' || request.method === 'HEAD' ? this.#turns.reads : this.#turns.others
-      turns.take(this.#open.get(socket)?.network ?? '', () => {
+      turns.take(this.#networkOf(socket), () => {
         if (socket.destroyed) return
         for (const handler of handlers) handler.call(server, request, response)
       })
     })
     // Node would answer what it does not know to expect by itself.
     server.on('checkExpectation', (request, response) => server.emit('request', request, response))
+  }
+
+  /** Resolves when a public read on this connection may go on, as another would begin. */
+  turn(socket: Socket): Promise<void> {
+    return new Promise(resolve => this.#turns.reads.take(this.#networkOf(socket), resolve))
   }
 
   /** From now on a connection ends when nothing is under way on it. Node leaves open those that have brought nothing. */
@@ -199,6 +204,10 @@ export class Connections {
     }
     const [own] = this.#networks.get(network)?.idle ?? []
     return ofHeaviest('idle') ?? own ?? ofHeaviest('busy') ?? ofHeaviest('idle', 0)
+  }
+
+  #networkOf(socket: Socket): string {
+    return this.#open.get(socket)?.network ?? ''
   }
 
   #refuse(): void {

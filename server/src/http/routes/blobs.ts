@@ -6,6 +6,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../../base/refusal.js'
 import { type AnyEpoch, type Blob, type Epochs, SLICE_BYTES } from '../../database/epochs.js'
+import { Connections } from '../limits/connections.js'
 import type { Unsent } from '../limits/unsent.js'
 import type { Routes } from './types.js'
 
@@ -18,12 +19,14 @@ const WITHHELD =
 
 /** `withholds`: it gives no downloads. */
 export function blobRoute(app: Routes, epochs: Epochs<AnyEpoch>, unsent: Unsent, withholds: boolean): void {
+  const connections = Connections.of(app.server)
   app.get<{ Params: { hash: string } }>('/v1/blobs/:hash', async (request, reply) => {
     const { hash } = request.params
     const blob = HASH.test(hash) ? await epochs.findBlob(hash, withholds) : undefined
     if (blob === undefined) throw new Refusal('not_found', withholds ? WITHHELD : FORGOTTEN)
     const reserve = (bytes: number, length: number) => unsent.reserve(request, reply, bytes, { length })
-    return sendBlob(request, reply, blob, `"${hash}"`, reserve)
+    const turn = () => connections.turn(request.raw.socket)
+    return sendBlob(request, reply, blob, `"${hash}"`, reserve, turn)
   })
 }
 
@@ -33,6 +36,7 @@ async function sendBlob(
   blob: Blob,
   etag: string,
   reserve: (bytes: number, length: number) => void,
+  turn: () => Promise<void>,
 ): Promise<FastifyReply> {
   reply
     .header('etag', etag)
@@ -56,7 +60,7 @@ async function sendBlob(
   if (request.method === 'HEAD') return reply.send(Readable.from([]))
   // It is read in slices as the connection takes them: one that is on its way, and the next.
   reserve(Math.min(last - first + 1, 2 * SLICE_BYTES), last - first + 1)
-  return reply.send(await blob.open(first, last))
+  return reply.send(await blob.open(first, last, turn))
 }
 
 /** Whether an If-None-Match names this blob. Weak tags match too (RFC 9110 §13.1.2). */
