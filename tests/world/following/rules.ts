@@ -7,7 +7,7 @@
 //   sync-newest      sync() resolves at the newest signed epoch that any honest server showed, or at what enough agreed on
 //   sync-names       sync() that fails beside servers that misbehave names a server
 //   answered         a call that enough honest servers can answer succeeds …
-//   answered-soon    … within three and a half seconds
+//   answered-soon    … within three and a half seconds, and two for each further server that misbehaves meanwhile
 //   held             a map of mode local answers at once, whatever the servers do
 //   filter-behind    a filter answers at the epoch that an honest server has shown, or up to a minute behind it, and at none that has expired
 //   signed-answered  each server answers an epoch that it shows signed
@@ -25,6 +25,8 @@ import type { World } from './world.js'
 const GRACE_MS = 1_000
 /** What a call may take that enough honest servers can answer. */
 export const SOON_MS = 3_500
+/** What each further server may add that misbehaves during a call: it is late once. */
+const LATE_MS = 2_000
 /** How long a filter may be behind an epoch that it was shown, where it hears lines; and where it asks every five minutes. */
 const BEHIND_MS = 60_000 + 20_000
 const UNHEARD_MS = 300_000
@@ -320,11 +322,13 @@ export class Rules {
     if (error?.code === 'condemned' && servers.some(mayCondemn)) return
     if (error?.code === 'tampered' && plan.mode !== 'instant' && servers.some(mayCondemn)) return
     if (!answerable || !this.#answerable(tab, servers)) return
-    if (servers.filter(server => server.honestSince(this.#waitsSince(call))).length < needed(plan)) return
+    const honest = servers.filter(server => server.honestSince(this.#waitsSince(call)))
+    if (honest.length < needed(plan)) return
     const moods = servers.map(({ letter, mood }) => `${letter} ${mood.is}`).join(', ')
     if (error !== undefined) this.#violate('answered', `${whose} (${moods})`)
     const slow = Math.max(slowAtFirst, slowest(servers))
-    if (error === undefined && (kind === 'open' || !isFirst) && took > SOON_MS + REQUESTS_OF_A_CALL * slow) {
+    const late = LATE_MS * Math.max(0, servers.length - honest.length - 1)
+    if (error === undefined && (kind === 'open' || !isFirst) && took > SOON_MS + late + REQUESTS_OF_A_CALL * slow) {
       this.#violate('answered-soon', `${whose} (${moods})`)
     }
   }
