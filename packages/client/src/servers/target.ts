@@ -47,6 +47,8 @@ export interface Following {
 export interface Looking {
   /** how many of them have to show the epoch */
   readonly needed: number
+  /** the one server that is asked what it shows; the others give what it does not send. Missing: all are */
+  readonly only?: Link | undefined
   /** replies that were asked for already */
   readonly heard?: Pick<Heard, 'take'> | undefined
   /** manifests that were asked for already, by their server, and perhaps by what it shows */
@@ -162,11 +164,12 @@ class Look {
   /** Undefined: it is not the last look, and another may find more. */
   async #look(isLast: boolean): Promise<Target | undefined> {
     const { links, signing, lag } = this.#following
-    const { needed: enough, patient, heard, onReplies } = this.#looking
+    const { needed: enough, only, patient, heard, onReplies } = this.#looking
+    const asked = only === undefined ? links : [only]
     const ask = async (link: Link, signal: AbortSignal) => await (heard?.take(link, signal) ?? infoOf(link, signal))
-    const replies = await askAll(links, { enough, patient }, this.#signal, ask)
-    onReplies?.(replies, links)
-    this.#views = links.flatMap((link, i) => (replies[i] === undefined ? [] : [{ link, info: replies[i] }]))
+    const replies = await askAll(asked, { enough, patient }, this.#signal, ask)
+    onReplies?.(replies, asked)
+    this.#views = asked.flatMap((link, i) => (replies[i] === undefined ? [] : [{ link, info: replies[i] }]))
     const newest = signing && (await this.#newestSigned(signing))
     if (this.#isForgotten && !isLast) return undefined // what was found instead is older
     const shown = newest?.shown ?? this.#agreed()
@@ -354,7 +357,8 @@ class Look {
       return manifest !== undefined && isIt(manifest) ? manifest : undefined
     }
     const early = new Map(holders.map(link => [link, earlyOf(link).catch(() => undefined)]))
-    const order = shown.epoch % 2 === 0 ? holders : [...holders].reverse()
+    const turns = shown.epoch % 2 === 0 ? holders : [...holders].reverse()
+    const order = [...new Set(this.#looking.only ? [...turns, ...this.#following.links] : turns)]
     const ask = async (link: Link, signal: AbortSignal) =>
       (await early.get(link)) ?? (await manifestOf(link, shown, this.#hashOf, signal))
     let isPast = false

@@ -8,9 +8,10 @@ import { TamperedError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import { askOne } from './ask.js'
 import type { Agreed } from './manifests.js'
+import { inTurns } from './path.js'
 import type { RecentLists } from './recent-lists.js'
 import type { Following } from './target.js'
-import { getWholeBlob } from './transport.js'
+import { getWholeBlob, type Links } from './transport.js'
 
 /** One epoch further: its manifest, and what changed. */
 export interface Step extends Agreed {
@@ -23,9 +24,10 @@ export interface Step extends Agreed {
 /** Lists that are asked for at a time. */
 const AT_A_TIME = 4
 
-/** These epochs with their lists. Throws the servers' failures. */
+/** These epochs with their lists, from servers that have the last of them first. Throws the servers' failures. */
 export async function withLists(
   path: readonly Agreed[],
+  holders: Links,
   following: Following,
   recent: RecentLists,
   signal: AbortSignal,
@@ -36,7 +38,7 @@ export async function withLists(
     const lists = await scoped([signal], signal =>
       Promise.all(
         some.map(({ manifest }) =>
-          recent.get(toHex(manifest.updateListHash), () => updateList(following, manifest, signal)),
+          recent.get(toHex(manifest.updateListHash), () => updateList(following, holders, manifest, signal)),
         ),
       ),
     )
@@ -51,13 +53,12 @@ export async function withLists(
 /** The update list of a manifest, from the first server whose bytes have its hash. */
 async function updateList(
   { core, links, stats }: Following,
+  holders: Links,
   { epoch, updateListHash: expected, updateListBytes: bytes }: Manifest,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  // Taking turns shares the load. It tells nothing: every client fetches all lists in the same order.
-  const order = epoch % 2 === 0 ? links : [...links].reverse()
   const onFailed = stats.onFailed
-  return await askOne(order, { onFailed }, signal, async (link, signal, told) => {
+  return await askOne(inTurns(epoch, holders, links), { onFailed }, signal, async (link, signal, told) => {
     const list = await getWholeBlob(link, toHex(expected), bytes, signal, told)
     const hash = inCore(core, () => core.blake3(list))
     if (equalBytes(hash, expected)) return list

@@ -64,7 +64,7 @@ export async function stepsAfter(
       // A copy that went on before its download would be stored without a signature, and not answer offline.
       const stays = path.length === 0 || (machine.parts.signing !== undefined && asksNobody(scheme))
       if (next === 'generation' && stays) throw new OutdatedError('generation')
-      const steps = await withLists(path, following, machine.parts.lists, signal)
+      const steps = await withLists(path, holders, following, machine.parts.lists, signal)
       machine.show(steps.at(-1)!)
       return { steps, isAll: next === 'target' }
     } catch (error) {

@@ -47,8 +47,8 @@ interface Outcomes {
 }
 
 /**
- * Follows servers: with a publisher's key each by itself, as far as its epochs are signed. All are asked at once what they show, so one that is
- * silent holds up no other. `most`: bytes of lists, by their manifests; `from`: followed first, and alone if its lists lead on.
+ * Follows servers: with a publisher's key each by itself, as far as its epochs are signed. All are asked at once what they show, and what one
+ * does not send another gives, so one that is silent holds up no other. `most`: bytes of lists, by their manifests; `from`: followed first, and alone if its lists lead on.
  */
 export async function followServers(
   reader: Reader,
@@ -60,25 +60,26 @@ export async function followServers(
   from?: Link,
 ): Promise<Outcomes> {
   const { links, signing } = following
-  const { heard, patient } = looking
   const outcomes: (Outcome | undefined)[] = []
   const failures: KeyhushError[] = []
   const failed = (error: unknown) => {
     if (error instanceof KeyhushError) failures.push(error)
     else if (!signal.aborted) throw error
   }
-  const follow = (links: Links, asked = looking) =>
-    followLists(reader, { ...following, links }, asked, recent, most, signal)
+  const follow = (only: Link | undefined, heard = looking.heard) =>
+    followLists(reader, following, { ...looking, only, heard }, recent, most, signal)
       .then(outcome => outcomes.push(outcome))
       .catch(failed)
-  const others = signing === undefined ? [] : links.filter(link => link !== from)
-  if (others.length === 0) await follow(links)
-  else if (from !== undefined) await follow([from])
+  const first = links.find(({ server }) => server === from?.server)
+  if (signing === undefined) await follow(undefined)
+  else if (first !== undefined) await follow(first)
+  const others = signing === undefined ? [] : links.filter(link => link !== first)
   if (outcomes[0] !== 'moved' && others.length > 0) {
     const said = new Heard()
-    const ask = (link: Link, signal: AbortSignal) => said.keep(link, heard?.take(link, signal) ?? infoOf(link, signal))
-    const infos = await askAll(others, { enough: 1, patient }, signal, ask).catch(failed)
-    for (const [i, link] of others.entries()) if (infos?.[i]) await follow([link], { ...looking, heard: said })
+    const ask = (link: Link, signal: AbortSignal) =>
+      said.keep(link, looking.heard?.take(link, signal) ?? infoOf(link, signal))
+    const infos = await askAll(others, { ...looking, enough: 1 }, signal, ask).catch(failed)
+    for (const [i, link] of others.entries()) if (infos?.[i]) await follow(link, said)
   }
   const apart = outcomes.filter(outcome => typeof outcome === 'object')
   return { outcomes, apart: apart.sort((a, b) => b.at.manifest.epoch - a.at.manifest.epoch), failures }
@@ -110,7 +111,7 @@ async function followLists(
     if (path === undefined) return { at, why: 'fork' }
     loaded += path.reduce((sum, { manifest }) => sum + manifest.updateListBytes, 0)
     if (path.length === 0 || loaded > most) return { at, why: 'gap' }
-    for (const step of await withLists(path, following, recent, signal)) {
+    for (const step of await withLists(path, holders, following, recent, signal)) {
       if (!leadsOn(step.list, reader.base.manifest, step.manifest)) return { at, why: 'gap' }
       reader.take(step)
     }
