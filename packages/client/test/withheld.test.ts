@@ -90,7 +90,11 @@ test('a watch is refused', async () => {
   const life = w.life()
   const map = await opened(life)
   const error = await life.failure(map.watch('key', () => {}))
-  expect(error).toMatchObject({ code: 'unsupported', reason: 'offer', message: expect.stringContaining('lists of changes') })
+  expect(error).toMatchObject({
+    code: 'unsupported',
+    reason: 'offer',
+    message: expect.stringContaining('lists of changes'),
+  })
 })
 
 test('a watch under which servers begin to withhold stands still, says so by its time, and goes on later', async () => {

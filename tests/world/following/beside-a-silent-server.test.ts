@@ -63,6 +63,21 @@ test.each(sampled(CASES))('%s: an epoch is followed within three seconds', async
   })
 })
 
+test.each(sampled(CASES))('%s: a watched key is told of within three seconds', async (_name, plan, mood) => {
+  await Stage.play({ servers: 3 }, async stage => {
+    const tabs = [await stage.open(plan), await stage.open({ ...plan, push: false })]
+    for (const tab of tabs) await stage.done(tab.watch('key 1'))
+    for (const number of stage.all) {
+      await stage.publish(stage.edit('key 1'))
+      await stage.server(number).become(mood)
+      tabs[1]!.sync()
+      await stage.pass(SOON_MS)
+      for (const { watched } of tabs) expect(watched!.changes.at(-1)?.epoch).toBe(stage.newest)
+      await stage.server(number).calm()
+    }
+  })
+})
+
 test.each(sampled(CASES))(
   '%s: a lookup whose epoch is over follows within three seconds',
   async (_name, plan, mood) => {

@@ -4,7 +4,7 @@
 // The rules of the calm, besides those of rules.ts:
 //
 //   calm-publish  the publisher finishes what it began, and one more batch
-//   left-behind   each open map is at the newest signed epoch ten seconds later; one without push after a sync()
+//   left-behind   each open map is at the newest signed epoch ten seconds later, with its filter and watch; one without push after a sync()
 //   calm-open     a new map opens within three seconds, at that epoch, and a stored one
 //   calm-call     lookups and sync() succeed, without reset(), and say what is right
 //   calm-close    a map closes within a second
@@ -16,7 +16,7 @@ import { at, get, getMany, has, type Question } from '../questions.js'
 import type { Ground, Grounds } from './foundations.js'
 import { hexKey, KEYS } from './keys.js'
 import type { RunPlan } from './publisher.js'
-import { describe, hasHung, hasMisled, maybeListed, mayCondemn, SOON_MS, serversOf } from './rules.js'
+import { describe, hasHung, hasMisled, maybeListed, mayCondemn, SOON_MS, serversOf, tickMs } from './rules.js'
 import type { Mood } from './servers.js'
 import { type Call, type Plan, Profile, Tab } from './tab.js'
 import { linesOf } from './truth.js'
@@ -86,7 +86,22 @@ export function draw(seed: number): Lot {
   const filters = lot.ground !== 'keyless' && chance.happens(0.35)
   const shares = filters && chance.happens(0.4)
   const filtered = filters ? plans.map(plan => withFilter(plan, chance, servers)) : plans
-  return { ...lot, filters, shares, plans: shares ? filtered.map(() => filtered[0]!) : filtered }
+  const more = new Chance(seed * 53 + 7)
+  const whole = filtered.map(plan => withMore(plan, more, lot.ground !== 'keyless'))
+  return { ...lot, filters, shares, plans: shares ? whole.map(() => whole[0]!) : whole }
+}
+
+/** Some maps watch a key; some filters have a schedule. Its calls wait for two lookups at most. */
+function withMore({ timeoutMs, ...plan }: Plan, chance: Chance, keyed: boolean): Plan {
+  const watches = chance.happens(0.25) && keyed && plan.mode !== 'filter'
+  const { filter } = plan
+  const isScheduled = chance.happens(0.3) && filter !== undefined && plan.mode === 'instant'
+  return {
+    ...plan,
+    ...(watches && { watches }),
+    ...(isScheduled && { filter: { ...filter, cover: { everyMs: 4_000, queries: 4 } } }),
+    ...(timeoutMs !== undefined && !isScheduled && { timeoutMs }),
+  }
 }
 
 function withFilter({ collusion: _, ...plan }: Plan, chance: Chance, servers: 1 | 2 | 3): Plan {
@@ -160,6 +175,9 @@ class Life {
   #pending: RunPlan | undefined
   /** operations of earlier batches, which may be published again */
   readonly #published: Uint8Array[] = []
+  /** keys that are watched, and which of them a batch edits */
+  readonly #edited = new Set<string>()
+  readonly #edits: Chance
   #calm = false
 
   constructor(world: World, lot: Lot, twin: Twin) {
@@ -167,6 +185,7 @@ class Life {
     this.#lot = lot
     this.#twin = twin
     this.#chances = Array.from({ length: 3 + lot.plans.length }, (_, i) => new Chance(world.seed * 101 + i))
+    this.#edits = new Chance(world.seed * 307)
     this.#batches = new Batches(this.#chances[2]!, world.truth.newest)
   }
 
@@ -228,6 +247,11 @@ class Life {
       const added = truth.newest.size / 3
       for (let i = 0; i < added; i++) operations.push(this.#added(truth.newest, `grown ${truth.newest.epoch} ${i}`))
     }
+    for (const key of this.#edited) {
+      const isFree =
+        truth.newest.get(key) !== undefined && !operations.some(other => 'key' in other && other.key === key)
+      if (isFree && this.#edits.happens(0.6)) operations.push({ op: 'edit', key, value: this.#edits.bytes(3) })
+    }
     const lines = linesOf(operations)
     this.#published.push(lines)
     return { ...more, operations: lines }
@@ -288,11 +312,16 @@ class Life {
     const { time } = this.#world
     await time.sleep(chance.pick([0, 0, 700, 6_000, 25_000]))
     let tab = this.#tab(plan, profile, chance)
+    let watched: string | undefined
     for (let actions = chance.between(4, 14); actions > 0; actions--) {
       if (tab.map === undefined) {
         await ended(time, tab.open())
         if (tab.map === undefined) await time.sleep(1_000)
         continue
+      }
+      if (plan.watches && tab.watched === undefined) {
+        watched ??= this.#watched(plan)
+        await ended(time, tab.watch(watched))
       }
       await this.#act(tab, chance)
       if (tab.state === 'dead' || tab.map === undefined) {
@@ -333,7 +362,7 @@ class Life {
     const { keyed } = newest.shape
     if (!keyed || (chance.happens(0.1) && mode !== 'filter')) {
       const size = Math.min(40, ...[...versions.values()].map(({ size }) => size))
-      return at(this.#place(chance, size))
+      return at(this.#place(chance, size, this.#twin))
     }
     const kind = chance.below(5)
     if (kind === 0) return has(this.#key(chance))
@@ -342,22 +371,29 @@ class Life {
     return getMany(keys, keys.length + chance.below(2))
   }
 
-  #key(chance: Chance): string {
+  #key(chance: Chance, twin = this.#twin): string {
     const { newest, versions } = this.#world.truth
     const absent = ['nobody', 'nowhere', 'nothing']
-    if (chance.happens(0.1)) return absent[this.#place(chance, absent.length)]!
+    if (chance.happens(0.1)) return absent[this.#place(chance, absent.length, twin)]!
     const known = newest.keys.slice(0, 40)
     const recent = this.#batches.recent.filter((key): key is string => typeof key === 'string').slice(-8)
     const always = known.filter(
       key => !recent.includes(key) && [...versions.values()].every(version => version.get(key)),
     )
-    const list = this.#twin === 'none' ? [...recent, ...known.slice(0, 24)] : always
-    return list[this.#place(chance, list.length)]!
+    const list = twin === 'none' ? [...recent, ...known.slice(0, 24)] : always
+    return list[this.#place(chance, list.length, twin)]!
   }
 
-  #place(chance: Chance, length: number): number {
+  #place(chance: Chance, length: number, twin: Twin): number {
     const drawn = chance.below(length)
-    return this.#twin === 'second' ? (drawn + 1) % length : drawn
+    return twin === 'second' ? (drawn + 1) % length : drawn
+  }
+
+  /** The key that a map watches. Batches edit it; those of twins the first one's. */
+  #watched(plan: Plan): string {
+    const keyOf = (twin: Twin) => this.#key(new Chance(this.#world.seed * 211 + this.#lot.plans.indexOf(plan)), twin)
+    this.#edited.add(keyOf(this.#twin === 'second' ? 'first' : this.#twin))
+    return keyOf(this.#twin)
   }
 
   // ---- the calm ----------------------------------------------------------------------------------
@@ -432,6 +468,7 @@ class Life {
       const where = `${tab.name} (${describe(plan)}) is at epoch ${map.epoch}, and the newest is ${newest}`
       world.violate('left-behind', `${where}${heard ? '' : ', after sync()'}`)
     }
+    await this.#checkWatch(tab, newest)
     const question = this.#question(this.#chances[0]!, plan)
     await this.#succeeds(tab, tab.ask(question), 'calm-call')
     const { filter } = map
@@ -442,7 +479,22 @@ class Life {
       )
   }
 
-  async #succeeds(tab: Tab, call: Call, rule: string, mostMs = SOON_MS): Promise<void> {
+  async #checkWatch({ watched, name, plan }: Tab, newest: number): Promise<void> {
+    const world = this.#world
+    if (watched === undefined) return
+    const { watch } = watched
+    // Where no list leads on, its key is looked up within minutes.
+    if (!world.rules.leadsOn(watch.epoch)) await world.time.until(() => watch.epoch >= newest, 5 * MINUTE)
+    if (watch.epoch < newest)
+      world.violate(
+        'left-behind',
+        `${name} (${describe(plan)}): its watch is at epoch ${watch.epoch}, not at ${newest}`,
+      )
+    await world.time.pass(100) // until it is told
+    world.rules.checkWatch(watched)
+  }
+
+  async #succeeds(tab: Tab, call: Call, rule: string, mostMs = SOON_MS + tickMs(tab.plan)): Promise<void> {
     const { time } = this.#world
     await time.until(() => call.outcome !== undefined, MINUTE)
     const { outcome } = call

@@ -4,12 +4,13 @@
 //   went-back        a map's epoch never goes back
 //   ended-in-time    a call ends within its timeoutMs and a second awake, counted from the last blob that it has whole
 //   typed-error      a call fails with an error of the SDK, which is no bug of it
-//   sync-newest      sync() resolves at the newest signed epoch that any honest server showed, or at what enough agreed on
+//   sync-newest      sync() resolves, a watch too, at the newest signed epoch that any honest server showed, or at what enough agreed on
 //   sync-names       sync() that fails beside servers that misbehave names a server
 //   answered         a call that enough honest servers can answer succeeds …
 //   answered-soon    … within three and a half seconds, and two for each further server that misbehaves meanwhile
 //   held             a map of mode local answers at once, whatever the servers do
 //   filter-behind    a filter answers at the epoch that an honest server has shown, or up to a minute behind it, and at none that has expired
+//   watch-told       each change of a watched key is told once, in order, as the publisher made it; none is a contradiction
 //   signed-answered  each server answers an epoch that it shows signed
 //   fork             servers take one batch for an epoch
 //
@@ -18,7 +19,7 @@
 import type { MapEvent } from '@keyhush/client'
 import { hexKey, KEYS } from './keys.js'
 import type { Server } from './servers.js'
-import type { Call, Plan, Show, Tab } from './tab.js'
+import type { Call, Plan, Show, Tab, Watched } from './tab.js'
 import type { World } from './world.js'
 
 /** Beyond `timeoutMs`. */
@@ -59,6 +60,11 @@ interface Facts {
 export function needed({ mode, publisherKey, atLeast, servers }: Plan): number {
   if (mode === 'local' && publisherKey !== undefined) return 1
   return atLeast ?? servers.length
+}
+
+/** How long a call may wait for the lookups of a schedule: for two at most. */
+export function tickMs({ filter }: Plan): number {
+  return typeof filter?.cover === 'object' ? 2 * filter.cover.everyMs : 0
 }
 
 export function serversOf(world: World, { servers }: Plan): Server[] {
@@ -240,6 +246,33 @@ export class Rules {
     this.#violate('filter-behind', `${tab.name} (${describe(plan)}): ${what} is absent at epoch ${epoch}; ${since}`)
   }
 
+  /** Whether lists lead from this epoch to the newest. */
+  leadsOn(epoch: number): boolean {
+    const { truth, history } = this.#world
+    const { newest, versions } = truth
+    return newest.epoch - epoch <= history && newest.shape.generation === versions.get(epoch)!.shape.generation
+  }
+
+  checkWatch({ key, watch, from, isMarked, changes }: Watched): void {
+    const { versions } = this.#world.truth
+    const at = (epoch: number) => String(versions.get(epoch)?.get(key))
+    const wrong = (what: string) => this.#violate('watch-told', `${key}, from ${from} to ${watch.epoch}: ${what}`)
+    for (const { value, before, epoch, how } of changes) {
+      const isRight = String(value) === at(epoch) && (how === 'gap' || String(before) === at(epoch - 1))
+      if (!isRight || how === 'contradiction') wrong(`told of ${before} and then ${value} at ${epoch}, by ${how}`)
+    }
+    if (String(watch.value) !== at(watch.epoch)) wrong(`its value is ${watch.value}, not ${at(watch.epoch)}`)
+    if (changes.some(({ how }) => how === 'gap')) return
+    const told = changes.filter(
+      ({ value, before, epoch }) => (isMarked || epoch > from) && String(value) !== String(before),
+    )
+    const made = [...versions.keys()].filter(
+      epoch => epoch > from && epoch <= watch.epoch && at(epoch) !== at(epoch - 1),
+    )
+    if (String(told.map(({ epoch }) => epoch)) !== String(made))
+      wrong(`told of changes at ${told.map(({ epoch }) => epoch)}, and made were those of ${made}`)
+  }
+
   /** The newest epoch that a server shows: signed and not expired, if the map has a key. */
   #newestOf(server: Server, { publisherKey }: Plan): number {
     if (publisherKey === undefined) return server.epoch
@@ -259,9 +292,14 @@ export class Rules {
     const epochs = honest.map(([, epoch]) => epoch).sort((a, b) => b - a)
     const need = plan.publisherKey === undefined ? (plan.atLeast ?? plan.servers.length) : 1
     const newest = epochs[need - 1]
-    if (newest === undefined || map.epoch >= newest) return
+    if (newest === undefined) return
+    const { epoch = newest } = tab.watched?.watch ?? {}
+    if (map.epoch >= newest && (epoch >= newest || !this.leadsOn(epoch))) return
     const where = honest.map(([{ letter }, epoch]) => `${letter} showed ${epoch}`).join(', ')
-    this.#violate('sync-newest', `${tab.name} (${describe(plan)}): sync() resolves at epoch ${map.epoch}; ${where}`)
+    this.#violate(
+      'sync-newest',
+      `${tab.name} (${describe(plan)}): sync() resolves at epoch ${map.epoch}, its watch at ${epoch}; ${where}`,
+    )
   }
 
   /** Whether enough honest servers answer an epoch that the map may ask at. */
@@ -328,7 +366,9 @@ export class Rules {
     if (error !== undefined) this.#violate('answered', `${whose} (${moods})`)
     const slow = Math.max(slowAtFirst, slowest(servers))
     const late = LATE_MS * Math.max(0, servers.length - honest.length - 1)
-    if (error === undefined && (kind === 'open' || !isFirst) && took > SOON_MS + late + REQUESTS_OF_A_CALL * slow) {
+    // A watch reads lists, for as long at most, before its app gets it.
+    const more = late + tickMs(plan) + (kind === 'watch' ? LATE_MS : 0)
+    if (error === undefined && (kind === 'open' || !isFirst) && took > SOON_MS + more + REQUESTS_OF_A_CALL * slow) {
       this.#violate('answered-soon', `${whose} (${moods})`)
     }
   }
@@ -363,7 +403,7 @@ export function hasHung({ episodes }: Server, ms: number, now: number): boolean 
 export function describe({ mode = 'auto', publisherKey, atLeast, servers, push, collusion, filter }: Plan): string {
   const parts = [
     mode,
-    ...(filter === undefined ? [] : [`a filter with cover ${filter.cover}, ${filter.meanwhile}`]),
+    ...(filter === undefined ? [] : [`a filter with cover ${JSON.stringify(filter.cover)}, ${filter.meanwhile}`]),
     `${servers.length} servers`,
     ...(atLeast === undefined ? [] : [`at least ${atLeast}`]),
     ...(collusion === undefined ? [] : ['which may collude']),

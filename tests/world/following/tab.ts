@@ -1,7 +1,7 @@
 // A tab: the real SDK on a clock, a network and a disk of the world. While it is frozen nothing runs in it; what comes then, comes when
 // it is back.
 
-import type { KeyhushMap, MapEvent } from '@keyhush/client'
+import type { Change, KeyhushMap, MapEvent, Watch } from '@keyhush/client'
 import {
   awakeClock,
   type Clock,
@@ -30,10 +30,12 @@ export class Profile {
   readonly disks = new Map<string, Disk>()
   readonly locks = new Locks()
   readonly company = new Company()
+  /** of watched keys */
+  readonly marks = new Map<string, string>()
 }
 
 /** What an app asks of a map, for the trace and for the rules. */
-export type Kind = 'open' | 'lookup' | 'sync' | 'close' | 'reset' | 'prepare'
+export type Kind = 'open' | 'lookup' | 'watch' | 'sync' | 'close' | 'reset' | 'prepare'
 
 export interface Call {
   readonly tab: Tab
@@ -65,6 +67,18 @@ export type Plan = Pick<
   readonly publisherKey?: string | undefined
   /** numbers of the servers, in any order */
   readonly servers: readonly number[]
+  /** its map watches a key */
+  readonly watches?: boolean
+}
+
+/** A watched key, and what was told of it. */
+export interface Watched {
+  readonly key: string
+  readonly watch: Watch
+  /** the epoch from which on changes are told, and whether that is a mark's: else earlier ones may be told too */
+  readonly from: number
+  readonly isMarked: boolean
+  readonly changes: readonly Change[]
 }
 
 /** An epoch that a server has shown to a tab, in `/v1/info`: with a publisher's key the newest that is signed. */
@@ -86,6 +100,7 @@ export class Tab implements Member {
   readonly events: (MapEvent & { readonly at: number })[] = []
   state: 'running' | 'frozen' | 'dead' = 'running'
   map: KeyhushMap | undefined
+  watched: Watched | undefined
   /** the app has closed it */
   closing = false
   /** when the map was open */
@@ -209,6 +224,7 @@ export class Tab implements Member {
     this.world.note(this.name, 'is killed')
     this.state = 'dead'
     this.map = undefined
+    this.watched = undefined
     for (const end of [...this.whenDead]) end()
     this.profile.company.leave(this)
     this.profile.locks.leave(this)
@@ -227,7 +243,7 @@ export class Tab implements Member {
   // ---- calls ---------------------------------------------------------------------------------------
 
   open(): Call {
-    const { servers, publisherKey, ...rest } = this.plan
+    const { servers, publisherKey, watches: _, ...rest } = this.plan
     const options: OpenWithOptions = {
       ...rest,
       ...(publisherKey !== undefined && { publisherKey }),
@@ -248,6 +264,24 @@ export class Tab implements Member {
     return this.#call('lookup', question.what, question, work, timeoutMs)
   }
 
+  /** Watches a key, from the mark on that its profile has. */
+  watch(key: string): Call {
+    const map = this.map!
+    const { marks } = this.profile
+    const changes: Change[] = []
+    const since = marks.get(key)
+    return this.#call('watch', `watch ${key}`, undefined, async () => {
+      const told = (change: Change) => {
+        changes.push(change)
+        this.world.note(this.name, `is told: ${key} has changed at ${change.epoch} (${change.how})`)
+        this.world.count(`change: ${change.how}`)
+      }
+      const watch = await map.watch(key, told, { since, save: mark => void marks.set(key, mark) })
+      const from = since === undefined ? watch.epoch : epochIn(since)
+      this.watched = { key, watch, from, isMarked: since !== undefined, changes }
+    })
+  }
+
   sync(timeoutMs?: number): Call {
     const map = this.map!
     return this.#call('sync', 'sync', undefined, () => map.sync({ timeoutMs }), timeoutMs)
@@ -266,6 +300,7 @@ export class Tab implements Member {
   close(): Call {
     const map = this.map!
     this.map = undefined
+    this.watched = undefined
     this.closing = true
     return this.#call('close', 'close', undefined, () => map.close())
   }
@@ -385,6 +420,11 @@ export class Tab implements Member {
     this.world.saw(this, server, path, init)
     return await server.fetch(this, path, init)
   }
+}
+
+/** Of a mark (packages/client/src/watching/marks.ts). */
+function epochIn(mark: string): number {
+  return Number.parseInt(mark.slice(42, 50), 16)
 }
 
 /** A map whose lookups have a limit of their own. */
