@@ -17,7 +17,7 @@ const TWINS = THOROUGH ? 15 : 1
 const MET = [
   ...['open: done', 'lookup: done', 'sync: done', 'close: done', 'publish: done', 'publish: killed', 'event: updated'],
   ...['event: outdated', 'event: resumed', 'event: mode', 'mood: silent', 'mood: frozen', 'mood: drips', 'mood: lies'],
-  ...['event: filter', 'mood: withholds'],
+  ...['event: filter', 'mood: withholds', 'watch: done', 'change: list'],
 ]
 
 test(`${LIVES} lives: calls end in time and say what is right, and nobody is left behind`, async () => {
