@@ -150,6 +150,24 @@ test('of a replica that hangs, another answers, and the next call does not wait 
   expect(held).toBeGreaterThanOrEqual(1)
 })
 
+test('of two replicas that failed, the one that has answered since is asked first', async () => {
+  let [hangs, isBroken] = [false, false]
+  const first = await site((_request, response) => void (hangs || response.end('answer')))
+  const second = await site((_request, response) => {
+    if (!isBroken) return response.end('answer')
+    isBroken = false
+    return refuse(response, 500, 'internal')
+  })
+  const fabric = fabricOf(first, second)
+  for (let i = 0; i < 2; i++) await fabric.ask(2, call)
+  hangs = true
+  await fabric.ask(2, call)
+  isBroken = true
+  for (let i = 0; i < 5; i++) expect(text(await fabric.ask(2, call))).toBe('answer')
+  const [one, other] = fabric.replicas.filter(({ shard }) => shard === 2)
+  expect([one!.late, other!.failed]).toEqual([2, 1])
+})
+
 test.each([
   ['alone', []],
   ['beside a replica that is away', ['http://127.0.0.1:9/{shard}']],

@@ -23,7 +23,7 @@ export interface Call {
   readonly passesOn?: (refusal: Refusal) => boolean
   /** milliseconds; default: by how long the shard's replies took */
   readonly deadline?: number
-  /** asks the replica that writes, once */
+  /** asks the replica that writes, once, whose refusals are all passed on */
   readonly only?: 'writer'
 }
 
@@ -52,6 +52,8 @@ interface Target extends Replica {
   probedFrom: number
   /** for so long, the next time: doubled by each failure without a right reply in between */
   rest: number
+  /** when its newest right reply came */
+  replied: number
 }
 
 interface ShardState {
@@ -132,7 +134,7 @@ export class Fabric {
         prefix: target.pathname.replace(/\/$/, ''),
         writes,
       }
-      const rested = { probedFrom: 0, rest: PROBE_MILLISECONDS }
+      const rested = { probedFrom: 0, rest: PROBE_MILLISECONDS, replied: 0 }
       return { shard, number, url, problem: undefined, late: 0, failed: 0, ...reached, ...rested }
     }
     this.#states = Array.from({ length: shards }, (_, i) => ({
@@ -157,7 +159,8 @@ export class Fabric {
     const turn = call.deadline === undefined ? state.turn++ : state.turn
     const turned = all.map((_, i) => all[(turn + i) % all.length]!)
     const isWriter = call.only === 'writer'
-    const inOrder = isWriter ? [all[0]!] : [...turned.filter(isSound), ...turned.filter(replica => !isSound(replica))]
+    const failed = turned.filter(replica => !isSound(replica)).sort((a, b) => b.replied - a.replied)
+    const inOrder = isWriter ? [all[0]!] : [...turned.filter(isSound), ...failed]
     const tries = isWriter ? 1 : TRIES
     for (let i = 0, isFull = false; i < tries && !this.#isClosed; i++) {
       if (isFull || i >= all.length) await sleep(PAUSE_MILLISECONDS)
@@ -168,10 +171,10 @@ export class Fabric {
         const reply = await (isWriter && call.body !== undefined ? replica.writes(send) : send())
         call.isRight?.(reply)
         if (call.deadline === undefined) note(state, performance.now() - begun)
-        Object.assign(replica, { rest: PROBE_MILLISECONDS, probedFrom: 0 })
+        Object.assign(replica, { rest: PROBE_MILLISECONDS, probedFrom: 0, replied: performance.now() })
         return reply
       } catch (error) {
-        if (error instanceof Refusal && call.passesOn?.(error)) throw error
+        if (error instanceof Refusal && (isWriter || call.passesOn?.(error))) throw error
         // If the last that was sound is late, all may have become slower: deadlines follow.
         const isLast = isSound(replica) && all.filter(isSound).length === 1
         if (isLast && error instanceof LateError && call.deadline === undefined) state.vain = performance.now() - begun

@@ -23,7 +23,7 @@ export async function readNextSet(
   const read = async (_: unknown, shard: number): Promise<KnownManifest> => {
     const refuseShard = (expected: string, got: string) =>
       refuse(1, `shard ${shard} of --next: expected ${expected}, got ${got}; ${remedy}`)
-    const bytes = await set.ask(shard, { ...call, only: 'writer', passesOn: () => true }).catch((error: Error) => {
+    const bytes = await set.ask(shard, { ...call, only: 'writer' }).catch((error: Error) => {
       if (!(error instanceof Refusal) || error.code !== 'epoch_unknown') throw error
       const { generation: other, epoch: newest } = error.reply
       return refuseShard(

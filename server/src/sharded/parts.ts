@@ -112,7 +112,7 @@ export async function sendPart(
   const reply = await fabric.ask(shard, {
     ...{ path: `/v1/${use === 'check' ? 'checks' : 'epochs'}?late=1`, method: 'POST', body },
     ...{ headers: { [BATCH_SIGNATURE_HEADER]: header }, most: MOST_REPLY_BYTES },
-    ...{ deadline: use === 'check' ? CHECK_MILLISECONDS : DEADLINE_MILLISECONDS, only: 'writer', passesOn: () => true },
+    ...{ deadline: use === 'check' ? CHECK_MILLISECONDS : DEADLINE_MILLISECONDS, only: 'writer' },
   })
   return JSON.parse(Buffer.from(reply).toString())
 }
@@ -163,6 +163,6 @@ async function manifestAt(
   shard: number,
   of?: Parameters<typeof manifestCall>[0],
 ): Promise<KnownManifest> {
-  const bytes = await fabric.ask(shard, { ...manifestCall(of), only: 'writer', passesOn: () => true })
+  const bytes = await fabric.ask(shard, { ...manifestCall(of), only: 'writer' })
   return { bytes, manifest: decodeManifest(bytes) }
 }
