@@ -60,6 +60,7 @@ test('excluded calls send nothing, and do not count towards a state; beside that
   await until(clock, () => map.epoch === 2)
   expect(textOf(await drive(map.get(OTHER)))).toBe('new')
   expect(events.slice(told).filter(({ type }) => type === 'filter')).toEqual([])
+  expect(events.slice(told)).toContainEqual({ type: 'updated', generation: 1, epoch: 2 })
 })
 
 test('once lookups are instant again the filter goes on, and moves to what is newest', async () => {

@@ -484,7 +484,8 @@ class Life {
     if (watched === undefined) return
     const { watch } = watched
     // Where no list leads on, its key is looked up within minutes.
-    if (!world.rules.leadsOn(watch.epoch)) await world.time.until(() => watch.epoch >= newest, 5 * MINUTE)
+    const isLost = !world.rules.leadsOn(watch.epoch)
+    for (let i = 0; i < 60 && isLost && watch.epoch < newest; i++) await world.time.pass(5_000)
     if (watch.epoch < newest)
       world.violate(
         'left-behind',

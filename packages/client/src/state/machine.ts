@@ -254,8 +254,9 @@ export class Machine {
   /** The map is at this epoch now. */
   movedTo(manifest: Manifest): void {
     const { generation, epoch } = manifest
-    if (epoch !== this.#manifest?.epoch) this.parts.announce({ type: 'updated', generation, epoch })
+    const isNew = epoch !== this.#manifest?.epoch
     this.#manifest = manifest
+    if (isNew) this.parts.announce({ type: 'updated', generation, epoch })
   }
 
   /** The stored state is at this epoch. */
