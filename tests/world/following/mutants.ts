@@ -301,6 +301,24 @@ export const MUTANTS: readonly Mutant[] = [
     play: { file: 'hears-liars.test.ts', test: /not listened to/ },
     shows: /to deeply equal/,
   },
+  {
+    rule: 'W2',
+    name: 'a watch waits for all servers',
+    file: 'packages/client/src/watching/following.ts',
+    find: '{ ...looking, enough: 1 }',
+    replace: '{ ...looking, enough: others.length }',
+    play: { file: 'beside-a-silent-server.test.ts', test: /^local, at least 2, one server silent: a watched/ },
+    shows: /expected \w+ to be \d/,
+  },
+  {
+    rule: 'W11',
+    name: 'a change of a watched key is not told',
+    file: 'packages/client/src/watching/watched.ts',
+    find: 'if (contradicts || !isSamePlace(place, this.#seen.place)) this.change',
+    replace: 'if (contradicts) this.change',
+    seeds: [51],
+    shows: /watch-told: .* made were/,
+  },
 ]
 
 const THREAD = new URL('../../../server/dist/workers/thread.js', import.meta.url).href
