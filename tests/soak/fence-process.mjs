@@ -4,7 +4,7 @@
 
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { Agent, get } from 'node:http'
+import { connect } from 'node:net'
 import { setPriority } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { fileURLToPath } from 'node:url'
@@ -173,29 +173,33 @@ const LOWEST_PRIORITY = 19
 const CONNECTIONS = 64
 const BEGUN = 1000
 
-async function flood(url, paths) {
+/** With sockets alone: a client of Node's takes more than the server. Paths are of replies with Content-Length. */
+function flood(url, paths) {
   setPriority(LOWEST_PRIORITY)
   process.once('disconnect', () => process.exit())
-  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS })
+  const { port, hostname } = new URL(url)
   let [sent, replies] = [0, 0]
-  const read = () =>
-    new Promise((resolve, reject) => {
-      get(url + paths[sent++ % paths.length], { agent }, reply => {
-        if (reply.statusCode !== 200) reject(new Error(`a read was answered with ${reply.statusCode}`))
-        reply.on('end', resolve).on('error', reject).resume()
-      }).on('error', reject)
-    })
-  const client = async () => {
-    for (;;) {
-      await read()
+  for (let i = 0; i < CONNECTIONS; i++) {
+    const socket = connect({ port: Number(port), host: hostname, noDelay: true })
+    const ask = () => socket.write(`GET ${paths[sent++ % paths.length]} HTTP/1.1\r\nHost: ${hostname}\r\n\r\n`)
+    let left = 0
+    socket.on('connect', ask).on('data', bytes => {
+      if (left === 0) {
+        const end = bytes.indexOf('\r\n\r\n') + 4
+        const [, length] = /^HTTP\/1.1 200 .*\ncontent-length: (\d+)/is.exec(bytes.toString('latin1', 0, end)) ?? []
+        if (length === undefined) throw new Error('expected a whole head of a reply with 200, got another')
+        left = Number(length) + end
+      }
+      left -= bytes.length
+      if (left > 0) return
       if (++replies === BEGUN) process.send('begun')
-    }
+      ask()
+    })
   }
-  await Promise.all(Array.from({ length: CONNECTIONS }, client))
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [what, where, ...rest] = process.argv.slice(2)
-  const result = what === 'flood' ? await flood(where, rest) : await { fill, measure }[what](where, ...rest.map(Number))
+  const result = what === 'flood' ? flood(where, rest) : await { fill, measure }[what](where, ...rest.map(Number))
   if (result !== undefined) console.log(JSON.stringify(result))
 }

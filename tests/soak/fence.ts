@@ -21,7 +21,7 @@ import { PostgresFence } from '../../server/dist/database/postgres-fence.js'
 import { openPostgres } from '../../server/dist/storage/postgres.js'
 import { aligned, writeBetween } from '../bench/document.js'
 import { batchOn } from '../bench/large-batches.js'
-import { newestManifest, Stage } from '../bench/stage.js'
+import { newestManifest, partitionUrls, processorMs, Stage } from '../bench/stage.js'
 import { newStore, queryStore } from '../support/postgres.js'
 import { PUBLISHER_KEY, signed } from '../support/publishing.js'
 import { temporaryFolder } from '../support/servers.js'
@@ -160,8 +160,8 @@ async function underFlood(kind: 'LMDB' | 'PostgreSQL'): Promise<number> {
     stage.closeLast(remove)
     const rows = Array.from({ length: 5000 }, (_, key) => `${key},0\n`)
     const dataset = await stage.build('csv', `key,value\n${rows.join('')}`)
-    const { url } = await stage.serve('--store', store, '--dataset', dataset, '--publisher-key', PUBLISHER_KEY)
-    const reads: string[] = []
+    const { url, pid } = await stage.serve('--store', store, '--dataset', dataset, '--publisher-key', PUBLISHER_KEY)
+    const reads = ['/v1/info']
     let manifest = await newestManifest(url)
     for (let value = 1; value <= EPOCHS; value++) {
       const lines = Array.from({ length: EDITS }, (_, key) => `{"op":"edit","key":"${key}","value":"${value}"}\n`)
@@ -173,6 +173,7 @@ async function underFlood(kind: 'LMDB' | 'PostgreSQL'): Promise<number> {
       reads.push(`/v1/manifest?generation=${generation}&epoch=${epoch}`, `/v1/epochs/${epoch}`)
       reads.push(`/v1/blobs/${toHex(updateListHash)}`)
     }
+    reads.push(...partitionUrls('', manifest))
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     stage.closeLast(async () => agent.destroy())
     const hint = { databaseId: manifest.databaseId, hintId: randomBytes(16) }
@@ -195,14 +196,17 @@ async function underFlood(kind: 'LMDB' | 'PostgreSQL'): Promise<number> {
     }
     await steps([])
     const [quiet, flooded]: [number[], number[]] = [[], []]
+    let busyMs = 0
     for (let round = 0; round < ROUNDS; round++) {
       await steps(quiet)
-      const flood = fork(program, ['flood', url, ...reads])
+      const flood = fork(program, ['flood', url, ...reads], { detached: true })
       const over = once(flood, 'exit')
       try {
         const [first] = await Promise.race([once(flood, 'message'), over])
         if (first !== 'begun') throw new Error('the flood has ended by itself')
+        const before = await processorMs(pid)
         await steps(flooded)
+        busyMs += ((await processorMs(pid)) ?? Number.NaN) - (before ?? 0)
         if (flood.exitCode !== null) throw new Error('the flood has ended by itself')
       } finally {
         flood.kill()
@@ -210,9 +214,9 @@ async function underFlood(kind: 'LMDB' | 'PostgreSQL'): Promise<number> {
       }
     }
     const median = (waits: number[]) => waits.sort((a, b) => a - b)[waits.length >> 1]!
-    const ratio = median(flooded) / median(quiet)
+    const [ratio, all] = [median(flooded) / median(quiet), flooded.reduce((sum, wait) => sum + wait, 0)]
     console.log(
-      `${kind}: a step of the fence takes ${median(quiet).toFixed(2)} ms, under a flood ${median(flooded).toFixed(2)} ms: ${ratio.toFixed(2)} times as long`,
+      `${kind}: a step of the fence takes ${median(quiet).toFixed(2)} ms, under a flood that takes ${((100 * busyMs) / all).toFixed(0)} % of a processor at the server ${median(flooded).toFixed(2)} ms: ${ratio.toFixed(2)} times as long`,
     )
     return ratio
   })
