@@ -306,6 +306,9 @@ export class Rules {
   #answerable(tab: Tab, servers: readonly Server[]): boolean {
     const { plan } = tab
     const seen = this.#seen.get(tab) ?? 0
+    // Behind a filter lookups may have been at a later epoch than the map tells. If that has expired, they do not go back.
+    const hasExpired = ({ epoch }: Show) => epoch > seen && this.#expiresBy(epoch, this.#world.date)
+    if (plan.filter !== undefined && tab.shows.some(hasExpired)) return false
     const honest = servers.filter(({ honest }) => honest)
     const need = needed(plan)
     const agree = plan.publisherKey === undefined ? (plan.atLeast ?? servers.length) : need
