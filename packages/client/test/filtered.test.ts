@@ -7,7 +7,7 @@ import { type ManualClock, rest, until } from './support/clock.js'
 import { buildDatabase } from './support/database.js'
 import { ABSENT, disk, lookups, marked, opened, withheld } from './support/filtered.js'
 import { core, NAMES, refusedBy, sameOnBoth } from './support/harness.js'
-import { A, B, hang, type Misbehave, Network, on, type Seen } from './support/network.js'
+import { A, B, hang, having, type Misbehave, Network, on, type Seen } from './support/network.js'
 import { DAY, NOW, publisherKey } from './support/signed.js'
 import { Directory, KEYS, pass, textOf } from './support/watched.js'
 
@@ -131,6 +131,25 @@ describe('`updated` comes once no call is answered at an older epoch', () => {
     network.publish(A, next)
     await until(clock, () => map.epoch === 2)
     expect(await told()).toEqual([[2, 2, 2, 'come']])
+  })
+
+  test('an older one does not answer any more: a server that is frozen takes no map back', async () => {
+    const directory = marked(true, { expires: NOW + DAY })
+    const { map, network, drive, clock } = await filtered(directory, { cover: 0, meanwhile: 'ask' })
+    clock.pass(DAY * 1000 + 1) // the filter's epoch has expired
+    const second = directory.publish({ [OTHER]: 'new' }, [A, B], { expires: 0 })
+    const signatures = [...network.signatures]
+    directory.publish({ [ABSENT]: 'come' })
+    Object.assign(network.misbehave, { [A]: withheld, [B]: withheld })
+    await drive(map.sync().catch(() => {}))
+    expect([map.epoch, map.filter?.state]).toEqual([3, 'behind'])
+    Object.assign(network.misbehave, {
+      [A]: having(A, signatures, second),
+      [B]: () => new Response('', { status: 503 }),
+    })
+    await drive(map.sync().catch(() => {}))
+    expect(map.filter).toMatchObject({ epoch: 2, state: 'behind' })
+    expect(map.epoch).toBe(3)
   })
 
   test.each([

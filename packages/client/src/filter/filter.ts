@@ -80,12 +80,14 @@ export class Filter implements Reader {
   #isForked = false
   /** servers have another database, or have all gone back behind this epoch */
   #isElsewhere = false
+  /** the map has told of this epoch: no older one answers */
+  notBefore = 0
   /** what servers have shown since this began to follow */
   #shown: Pick<Manifest, 'databaseId' | 'epoch'>[] = []
-  /** when servers were heard last, by the device's date: it may have slept */
+  /** when a server last told of its newest epoch, by the device's date: it may have slept */
   #heardAt = Number.NEGATIVE_INFINITY
-  #hearing: Promise<void> | undefined
-  #told: FilterState = 'loading'
+  #refreshing: Promise<void> | undefined
+  #announced: FilterState = 'loading'
   /** aborts when what calls wait for may have changed */
   #change = new AbortController()
   #isInMemory = false
@@ -134,9 +136,9 @@ export class Filter implements Reader {
     if (this.#held === undefined) return 'loading'
     const { clock } = this.#parts.environment
     const isLate = this.#isNewerShown && clock.now() - this.#newestSince > FILTER_BEHIND_MS
-    return isLate || this.#isForked || this.#isElsewhere || isExpired(this.#held.at.manifest, clock)
-      ? 'behind'
-      : 'ready'
+    const { manifest } = this.#held.at
+    const isOld = manifest.epoch < this.notBefore
+    return isLate || isOld || this.#isForked || this.#isElsewhere || isExpired(manifest, clock) ? 'behind' : 'ready'
   }
 
   get info(): FilterInfo {
@@ -147,7 +149,7 @@ export class Filter implements Reader {
   absentOf(keys: readonly Uint8Array[]): readonly boolean[] | undefined {
     const { core } = this.#parts
     const prints = inCore(core, () => keys.map(key => core.fingerprint(key)))
-    this.#tell() // it may have expired since
+    this.#announceState() // it may have expired since
     if (this.state !== 'ready') return undefined
     assertKeys(this.#held!.at.manifest, keys)
     return prints.map(print => this.#held!.excludes(print)) // all are looked at, whichever passes
@@ -174,23 +176,23 @@ export class Filter implements Reader {
   }
 
   /**
-   * Before a call is answered here: if nothing was heard of servers for long, they are asked. Offline, once they are late, and as soon as none
-   * of them can be reached, it answers all the same. Called for each call, whatever its keys are.
+   * Before a call is answered here: if no server has told of its newest epoch for long, they are asked. Offline, once they are late, and as soon
+   * as none of them can be reached, it answers all the same. Called for each call, whatever its keys are.
    */
-  async hear(greeting?: Greeting): Promise<void> {
+  async refresh(greeting?: Greeting): Promise<void> {
     const { clock, connection } = this.#parts.environment
     const isHeard = Math.abs(clock.date() - this.#heardAt) < UNHEARD_MS
     if (this.#held === undefined || isHeard || connection?.isOffline) return
-    this.#hearing ??= this.#hear(greeting).finally(() => {
+    this.#refreshing ??= this.#refreshNow(greeting).finally(() => {
       this.heard()
-      this.#hearing = undefined
+      this.#refreshing = undefined
     })
-    await scoped([this.#closing.signal], over => Promise.race([this.#hearing, sleep(clock, SLOW_MS, over)]))
+    await scoped([this.#closing.signal], over => Promise.race([this.#refreshing, sleep(clock, SLOW_MS, over)]))
     this.heard()
   }
 
   /** Asks all servers at once. Resolves when it has followed them, or each has failed without a reply; they are asked again meanwhile. */
-  async #hear(greeting: Greeting | undefined): Promise<void> {
+  async #refreshNow(greeting: Greeting | undefined): Promise<void> {
     const { signal } = this.#closing
     const heard = new Heard()
     const ask = (link: Link) => greeting?.heard.take(link) ?? link.meter.asking(() => infoOf(link, signal))
@@ -211,14 +213,14 @@ export class Filter implements Reader {
     this.#heardAt = this.#parts.environment.clock.date()
   }
 
-  /** Keeps it up to date from now on: downloads it, where it is not here; with `listens`, hears the servers' events. */
+  /** Keeps it up to date from now on: downloads it, where it is not here; with `listens`, follows the servers' events. */
   wake(listens: boolean): void {
     this.#awake ??= new AbortController()
     if (listens) this.listen()
     if (this.#held === undefined) this.#load()
   }
 
-  /** Ends that, until wake(). What was heard before does not count then. */
+  /** Ends that, until wake(). What servers told before does not count then. */
   rest(): void {
     this.#awake?.abort()
     this.#awake = undefined
@@ -326,7 +328,7 @@ export class Filter implements Reader {
     const { stats, announce } = this.#parts
     const { manifest } = held.at
     const before = this.#held?.at.manifest
-    if (before !== undefined && !equalBytes(before.databaseId, manifest.databaseId)) this.#newest = 0
+    if (!this.#isOfThis(manifest)) this.#newest = this.notBefore = 0
     this.#held = held
     this.#base = held.at
     this.hash = this.#hashOf(held.at.bytes)
@@ -335,7 +337,7 @@ export class Filter implements Reader {
     this.#isElsewhere = false
     this.#refusal = undefined
     stats.filterFailure = undefined
-    this.#tell()
+    this.#announceState()
     const { generation, epoch } = manifest
     if (before !== undefined && isNews(manifest, before)) announce({ type: 'updated', generation, epoch })
   }
@@ -397,7 +399,7 @@ export class Filter implements Reader {
     }
     await this.#jump(moved === undefined && apart === undefined ? { at: read, why: 'gap' } : apart)
     this.#compare(isOfAll)
-    this.#tell()
+    this.#announceState()
     for (const seen of this.#isElsewhere ? this.#shown : []) signing?.checkSuccession(this.#held.at.manifest, seen)
     if (outcomes.length === 0) throw failures[0] ?? signal.reason
   }
@@ -455,14 +457,14 @@ export class Filter implements Reader {
     const { clock } = this.#parts.environment
     this.#newestSince = clock.now()
     const late = sleep(clock, FILTER_BEHIND_MS + 1, this.#closing.signal)
-    late.then(() => this.#tell()).catch(() => {})
+    late.then(() => this.#announceState()).catch(() => {})
   }
 
   /** Whether this epoch is newer than the filter's, or of another database; servers show it. */
   isBefore(manifest: Pick<Manifest, 'databaseId' | 'epoch'>): boolean {
     if (!this.#isOfThis(manifest)) {
       this.#isElsewhere = true
-      this.#tell()
+      this.#announceState()
       return true
     }
     this.#showed(manifest.epoch)
@@ -491,10 +493,10 @@ export class Filter implements Reader {
     return inCore(core, () => core.blake3(bytes))
   }
 
-  #tell(): void {
+  #announceState(): void {
     const { state } = this
-    if (state === this.#told) return
-    this.#told = state
+    if (state === this.#announced) return
+    this.#announced = state
     this.#parts.announce({ type: 'filter', state })
     this.changed()
   }

@@ -110,7 +110,7 @@ class FilteredSession implements Session {
   readonly #inner: UnbegunSession
   readonly #filter: Filter
   /** of the epoch that the app knows */
-  #told: Manifest | undefined
+  #announced: Manifest | undefined
   #beginning: Promise<void> | undefined
   #hasBegun = false
   #begin: () => Promise<void> = async () => {}
@@ -190,7 +190,7 @@ class FilteredSession implements Session {
         this.#catchUp()
       }
       begun.then(hasBegun).catch(() => {}) // the next call that is sent tries again
-      this.#filter.hear().catch(() => {}) // the first call waits for it
+      this.#filter.refresh().catch(() => {}) // the first call waits for it
     } else {
       await begun
       const { mode, manifest, maxQueries } = this.#inner
@@ -226,8 +226,9 @@ class FilteredSession implements Session {
   moved(): void {
     const { manifest } = this
     if (manifest === undefined) return
-    const before = this.#told
-    this.#told = manifest
+    const before = this.#announced
+    this.#announced = manifest
+    this.#filter.notBefore = manifest.epoch
     const { generation, epoch } = manifest
     if (before !== undefined && isNews(manifest, before)) this.#parts.announce({ type: 'updated', generation, epoch })
   }
@@ -289,7 +290,7 @@ class FilteredSession implements Session {
     ender.throwIfAborted()
     choosing?.filterConsent.look()
     this.#tend()
-    if (this.#isWanted && this.#ticks === undefined) await abortable(this.#filter.hear(), ender)
+    if (this.#isWanted && this.#ticks === undefined) await abortable(this.#filter.refresh(), ender)
     const waits = this.#wishes.meanwhile === 'wait'
     const isAwaited = () => waits && this.mode === 'instant' // a state, or a copy, answers as well
     const look = () => {
@@ -312,7 +313,7 @@ class FilteredSession implements Session {
 
   /** What is asked, and when, does not depend on calls: not even whether servers are asked what is new. */
   async #tick<T>(asked: Question<T>): Promise<T> {
-    this.#filter.hear().catch(() => {})
+    this.#filter.refresh().catch(() => {})
     try {
       return await this.#send(asked)
     } finally {

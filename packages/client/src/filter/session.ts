@@ -65,7 +65,7 @@ class FilterSession implements Session {
   /** A stored filter answers offline too; else servers are asked first. */
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     if (this.#filter.held === undefined) await this.#filter.download(progress, signal, this.#greeting)
-    else await abortable(this.#filter.hear(this.#greeting), signal)
+    else await abortable(this.#filter.refresh(this.#greeting), signal)
   }
 
   listen(): void {
@@ -74,7 +74,7 @@ class FilterSession implements Session {
 
   excludes(key: Uint8Array): boolean {
     this.#assertOpen()
-    this.#filter.hear().catch(() => {}) // for the next call
+    this.#filter.refresh().catch(() => {}) // for the next call
     return this.#filter.absentOf([key])?.[0] ?? false
   }
 
@@ -85,7 +85,7 @@ class FilterSession implements Session {
     if (question.keys === undefined) {
       throw new UsageError("expected a map that looks up, got mode 'filter'; open another map")
     }
-    await abortable(this.#filter.hear(), signal)
+    await abortable(this.#filter.refresh(), signal)
     const absent = this.#filter.absentOf(question.keys)
     if (absent === undefined || absent.includes(false)) {
       const what = `expected keys that the filter excludes, got one that may be listed, and the filter is ${this.filter.state}`
