@@ -52,6 +52,23 @@ test('what a reply had reserved is given back when its connection was hung up on
   expect(statuses).toEqual([200])
 })
 
+test('a request that breaks off has no reply made, for thousands may break off at once', async () => {
+  const half = 'POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 1500\r\n\r\nabc'
+  const server = await whole({ datasets: [{ dataset: await small() }] })
+  const ended = (await deaf(server.port, half)).resume().end()
+  await new Promise(resolve => ended.once('close', resolve))
+  expect([ended.bytesRead, server.connections.broken]).toEqual([0, 1])
+
+  const bodies = new Unsent()
+  const { port, url, statuses } = await served({ dataset: await small(), bodies })
+  const torn = await deaf(port, half)
+  await vi.waitFor(() => expect(bodies.bytes).toBe(1500))
+  torn.resetAndDestroy()
+  await vi.waitFor(() => expect(bodies.bytes).toBe(0))
+  await fetch(`${url}/v1/info`)
+  expect(statuses).toEqual([200])
+})
+
 test('what Node would answer by itself is answered as any request, and counted', async () => {
   const { port, connections } = await whole({ datasets: [{ dataset: await small() }] })
   expect(partsOf(await exchanged(port, '\x16\x03\x01 not http\r\n\r\n'))).toEqual(['400', 'bad_request'])

@@ -43,6 +43,11 @@ test('requests are counted by route and status, and those under way, streams too
   await expect.poll(() => count('none', 404)).toBe(1)
   await expect.poll(() => count('GET /v1/epochs/:epoch', 200)).toBe(1)
 
+  const half = await deaf(Number(new URL(url).port), 'POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n')
+  await expect.poll(() => figure('keyhush_requests_under_way{route="POST /v1/answer"}')).toBe(1)
+  half.destroy()
+  await expect.poll(() => count('POST /v1/answer', 499)).toBe(1)
+
   const streams = () => figure('keyhush_requests_under_way{route="GET /v1/events"}')
   const open = [new AbortController(), new AbortController()]
   const replies: Response[] = [] // kept: Node ends the stream of one that is collected

@@ -115,6 +115,9 @@ const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 
 /** Connections to the port of figures, so that these do not use up the files that the process may open. */
 const MOST_CONNECTIONS = 64
 
+/** As nginx has it: the connection ended before there was a reply. */
+const HUNG_UP = 499
+
 /** Figures for Prometheus: of routes, databases and the process. */
 export class Metrics {
   readonly #registry = new Registry()
@@ -144,7 +147,8 @@ export class Metrics {
       this.#underWay.inc({ route })
       whenOver(reply, () => {
         this.#underWay.dec({ route })
-        this.#seconds.observe({ route, status: reply.statusCode }, (performance.now() - since) / 1000)
+        const status = reply.raw.headersSent ? reply.statusCode : HUNG_UP
+        this.#seconds.observe({ route, status }, (performance.now() - since) / 1000)
       })
       done()
     })

@@ -86,7 +86,11 @@ function readInOnePiece(total: number, payload: RequestPayload, reserve: (bytes:
       end(error as Error)
     }
   })
-  payload.once('error', end)
+  // The connection is gone, and thousands may go at once: nothing is made of a reply.
+  payload.once('error', () => {
+    isOver = true
+    bytes = Buffer.alloc(0)
+  })
   payload.once('end', () => {
     if (length === total) end(null, bytes)
     else end(new Refusal('bad_request', `expected ${total} bytes, as Content-Length says, got another length`))

@@ -158,11 +158,14 @@ export class Connections {
     for (const socket of this.#open.keys()) if (!this.#answering.has(socket)) socket.destroy()
   }
 
-  /** Replies to what is not HTTP, or did not arrive in time, unless a reply is on its way. It has no log line: the error holds the bytes. */
+  /**
+   * Replies to what is not HTTP, or did not arrive in time, unless a reply is on its way, or the client has ended: thousands may at once. It
+   * has no log line: the error holds the bytes.
+   */
   answerBroken({ code }: Error & { code?: string }, socket: Socket): void {
     this.broken++
     const answering = this.#answering.get(socket)
-    if (!socket.writable || answering?.headersSent || answering?.req.complete) {
+    if (!socket.writable || code === 'HPE_INVALID_EOF_STATE' || answering?.headersSent || answering?.req.complete) {
       socket.destroy()
       return
     }
