@@ -5,7 +5,7 @@
 //   npm run soak -- fence 100000                so many
 //   npm run soak -- fence 1000000 --postgres    in a PostgreSQL server of its own, or in that of KEYHUSH_POSTGRES
 //   npm run soak -- fence --write               into docs/operations/capacity.md
-//   npm run soak -- fence --flood               a step of the fence while others flood public reads, in either store
+//   npm run soak -- fence --flood               a step of the fence while others flood public reads, in either store; TMPDIR=/dev/shm leaves the disk out
 
 import { execFile, fork } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -30,7 +30,7 @@ import { DAYS, type Measured, measured } from './fence-process.mjs'
 /** The longest that anything may hold the event loop; on a quiet machine it is a tenth of that. */
 const LONGEST_MS = 100
 
-/** How many times as long a step of the fence may take under a flood of reads. */
+/** How many times as long a step of the fence may take under a flood of reads, in stores in memory (TMPDIR): disks wait for processors, too. */
 const MOST_RATIO = 2
 
 const program = fileURLToPath(new URL('fence-process.mjs', import.meta.url))
