@@ -88,6 +88,23 @@ describe('with a publisher’s key one honest server suffices: the other', () =>
     await map.drive(syncing)
   })
 
+  test.each([A, B])('%s makes up an epoch, and no request to the other server names it', async liar => {
+    const other = liar === A ? B : A
+    const map = await after(({ network }) => {
+      const [newest] = network.signatures
+      network.misbehave[liar] = showing(network, liar, info => ({
+        ...info,
+        epochs: [...info.epochs, { generation: 1, epoch: 987_654, manifest: '77'.repeat(32) }],
+        signatures: [...info.signatures, { ...newest!, epoch: 987_654 }],
+      }))
+    })
+    await settled(map)
+    expect(map.heard).toEqual([NEW])
+    const asked = (name: string) =>
+      map.harness.network.seen.filter(({ server, path }) => server === name && path.includes('987654'))
+    expect([asked(liar).length > 0, asked(other)]).toEqual([true, []])
+  })
+
   test('what one server alone tells of is told on an open page', async () => {
     for (const frozen of [A, B]) {
       const map = await after(

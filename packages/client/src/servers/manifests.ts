@@ -29,17 +29,23 @@ export async function newestOf(link: Link, signal: AbortSignal): Promise<Agreed>
   return await manifestAt(link, '/v1/manifest', signal)
 }
 
-/** The manifest of an epoch that a server shows. Throws TamperedError if the server sends another. */
+/**
+ * The manifest of an epoch that a server shows; `isHolder`: this one. Another gives its newest: the number may be made up for this client
+ * alone, and would join its requests to both. Throws TamperedError or VersionError if the server sends another manifest.
+ */
 export async function manifestOf(
   link: Link,
   shown: EpochInfo,
+  isHolder: boolean,
   hashOf: (bytes: Uint8Array) => Uint8Array,
   signal: AbortSignal,
 ): Promise<Agreed> {
-  const found = await manifestAt(link, pathOf(shown), signal)
+  const found = await (isHolder ? manifestAt(link, pathOf(shown), signal) : newestOf(link, signal))
   if (toHex(hashOf(found.bytes)) === shown.manifest && isOf(found.manifest, shown)) return found
+  const { name } = link.server
+  if (!isHolder) throw new VersionError(name, `expected epoch ${shown.epoch}, got another; call again later`)
   const what = `expected the manifest of epoch ${shown.epoch} that /v1/info names, got another`
-  throw new TamperedError(link.server.name, `${what}; use another server, and tell its operator`)
+  throw new TamperedError(name, `${what}; use another server, and tell its operator`)
 }
 
 export function pathOf({ generation, epoch }: Pick<EpochInfo, 'generation' | 'epoch'>): string {

@@ -360,7 +360,7 @@ class Look {
     const turns = shown.epoch % 2 === 0 ? holders : [...holders].reverse()
     const order = [...new Set(this.#looking.only ? [...turns, ...this.#following.links] : turns)]
     const ask = async (link: Link, signal: AbortSignal) =>
-      (await early.get(link)) ?? (await manifestOf(link, shown, this.#hashOf, signal))
+      (await early.get(link)) ?? (await manifestOf(link, shown, holders.includes(link), this.#hashOf, signal))
     let isPast = false
     const onFailed = (_link: Link, error: ServerError) => {
       isPast ||= error instanceof VersionError && (error.newest?.epoch ?? 0) > shown.epoch
