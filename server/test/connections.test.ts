@@ -258,6 +258,25 @@ test('one public read begins or goes on at a time: behind a flood of them from i
   expect(begun.indexOf('POST')).toBe(1)
 })
 
+test('what waits for its turn on a connection that goes waits no longer, and takes none', async () => {
+  withoutSlices()
+  const begun: string[] = []
+  const { open, connections } = crowded(1000, ({ socket }) => void begun.push(socket.remoteAddress!))
+  const [stays, goes] = ['192.0.2.1', '198.51.100.1']
+  const turns = [open(stays), ...Array.from({ length: 50 }, () => open(goes)), open(stays)].map(socket => {
+    socket.push('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    return { socket, turn: connections.turn(socket) }
+  })
+  const gone = turns.slice(1, -1)
+  for (const { socket } of gone) socket.destroy()
+  await Promise.all(gone.map(({ turn }) => turn))
+  expect(begun.length).toBeLessThan(2)
+  await Promise.all(turns.map(({ turn }) => turn))
+  while (begun.length < 2) await nextTask()
+  expect(begun).toEqual([stays, stays])
+  await expect(connections.turn(gone[0]!.socket)).resolves.toBeUndefined()
+})
+
 test('each slice of a download waits for its turn', async () => {
   const large = await builtDataset('a.bin', pseudoRandom(4 * SLICE_BYTES), { recordBytes: 1024, partitions: 1 })
   const slicesOf = async (options: KeyhushOptions, manifest: Manifest) => {

@@ -138,7 +138,7 @@ export class Connections {
       if (!this.#begins(request, response)) return
       const { socket } = request
       const turns = request.method === 'GET' || request.method === 'HEAD' ? this.#turns.reads : this.#turns.others
-      turns.take(this.#networkOf(socket), () => {
+      this.#inTurn(turns, socket, () => {
         if (socket.destroyed) return
         for (const handler of handlers) handler.call(server, request, response)
       })
@@ -149,7 +149,26 @@ export class Connections {
 
   /** Resolves when a public read on this connection may go on, as another would begin. */
   turn(socket: Socket): Promise<void> {
-    return new Promise(resolve => this.#turns.reads.take(this.#networkOf(socket), resolve))
+    return new Promise(resolve => this.#inTurn(this.#turns.reads, socket, resolve))
+  }
+
+  /** Calls in its turn, or once the connection is gone: what waits and holds memory is of connections that are open. */
+  #inTurn(turns: Turns, socket: Socket, call: () => void): void {
+    const network = this.#networkOf(socket)
+    const begin = () => {
+      socket.off('close', gone)
+      call()
+    }
+    const gone = () => {
+      turns.leave(network, begin)
+      call()
+    }
+    if (socket.destroyed) {
+      call()
+      return
+    }
+    socket.on('close', gone)
+    turns.take(network, begin)
   }
 
   /** From now on a connection ends when nothing is under way on it. Node leaves open those that have brought nothing. */

@@ -9,7 +9,7 @@ const SLICE_MILLISECONDS = 2
 
 export class Turns {
   /** of each network, in the order of their turns; a connection has one at most */
-  readonly #waiting = new Map<string, (() => void)[]>()
+  readonly #waiting = new Map<string, Set<() => void>>()
   #count = 0
   /** callbacks under way */
   #together = 0
@@ -32,13 +32,20 @@ export class Turns {
       call()
       return
     }
-    const others = this.#waiting.get(network)
-    if (others === undefined) this.#waiting.set(network, [call])
-    else others.push(call)
+    const calls = this.#waiting.get(network) ?? new Set()
+    this.#waiting.set(network, calls.add(call))
     this.#count += 1
     if (this.#together === this.#most) return
     this.#together += 1
     setImmediate(this.#turn)
+  }
+
+  /** Gives up the turn of a call that waits. */
+  leave(network: string, call: () => void): void {
+    const calls = this.#waiting.get(network)
+    if (!calls?.delete(call)) return
+    if (calls.size === 0) this.#waiting.delete(network)
+    this.#count -= 1
   }
 
   #begin(): void {
@@ -53,6 +60,10 @@ export class Turns {
 
   /** Begins one, unless this slice is over. A callback for each, since Node goes on with what one has begun before it calls the next. */
   readonly #turn = (): void => {
+    if (this.#count === 0) {
+      this.#together -= 1
+      return
+    }
     if (this.#begun === this.#most || (this.#begun > 0 && this.#pace.isOver)) {
       setImmediate(this.#turn)
       return
@@ -60,9 +71,10 @@ export class Turns {
     this.#begun += 1
     // A network that has more to begin comes last again.
     const [network, calls] = this.#waiting.entries().next().value!
-    const call = calls.shift()!
+    const call = calls.values().next().value!
     this.#waiting.delete(network)
-    if (calls.length > 0) this.#waiting.set(network, calls)
+    calls.delete(call)
+    if (calls.size > 0) this.#waiting.set(network, calls)
     this.#count -= 1
     if (this.#count < this.#together) this.#together -= 1
     else setImmediate(this.#turn)
