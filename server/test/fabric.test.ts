@@ -171,14 +171,22 @@ test('of two replicas that failed, the one that has answered since is asked firs
 test.each([
   ['alone', []],
   ['beside a replica that is away', ['http://127.0.0.1:9/{shard}']],
+  ['beside one that hangs', ['hangs']],
 ])('if a shard has become slower, the deadline follows: %s', async (_, others) => {
-  let milliseconds = 0
-  const url = await site((_request, response) => void setTimeout(() => response.end('answer'), milliseconds))
-  const fabric = fabricOf(...others, url)
+  let [milliseconds, hangs] = [0, false]
+  const hanging = await site((_request, response) => void (hangs || response.end('answer')))
+  const slower = await site((request, response) => {
+    if (request.method === 'GET') response.end('manifest')
+    else setTimeout(() => response.end('answer'), milliseconds)
+  })
+  const fabric = fabricOf(...others.map(other => (other === 'hangs' ? hanging : other)), slower)
   for (let i = 0; i < 2; i++) await fabric.ask(1, call)
+  hangs = true
   milliseconds = 1300 // the shortest deadline is 1000
+  // Between two tries of the one that hangs there is one of the slower, and probes find meanwhile that the first hangs.
+  if (others.includes('hangs')) await expect(fabric.ask(1, call)).rejects.toMatchObject(away)
   expect(text(await fabric.ask(1, call))).toBe('answer')
-  expect(fabric.replicas[2 * others.length + 1]).toMatchObject({ shard: 1, late: 1, failed: 0 })
+  expect(fabric.replicas.filter(({ shard }) => shard === 1).at(-1)).toMatchObject({ late: 1, failed: 0 })
 })
 
 test('while all replicas of a shard hang, deadlines stay: three of the shortest are over before one of six seconds', async () => {

@@ -54,14 +54,14 @@ interface Target extends Replica {
   rest: number
   /** when its newest right reply came */
   replied: number
+  /** for how long a reply was awaited in vain, after the shard's newest: replies may have become slower */
+  vain: number
 }
 
 interface ShardState {
   readonly replicas: readonly Target[]
   /** milliseconds of recent replies */
   readonly took: number[]
-  /** for how long a reply was awaited in vain, after the newest: replies may have become slower */
-  vain: number
   /** lookups so far: replicas take turns */
   turn: number
 }
@@ -134,13 +134,12 @@ export class Fabric {
         prefix: target.pathname.replace(/\/$/, ''),
         writes,
       }
-      const rested = { probedFrom: 0, rest: PROBE_MILLISECONDS, replied: 0 }
+      const rested = { probedFrom: 0, rest: PROBE_MILLISECONDS, replied: 0, vain: 0 }
       return { shard, number, url, problem: undefined, late: 0, failed: 0, ...reached, ...rested }
     }
     this.#states = Array.from({ length: shards }, (_, i) => ({
       replicas: templates.map(replicaOf(i)),
       took: [],
-      vain: 0,
       turn: 0,
     }))
     this.replicas = this.#states.flatMap(({ replicas }) => replicas)
@@ -165,7 +164,7 @@ export class Fabric {
     for (let i = 0, isFull = false; i < tries && !this.#isClosed; i++) {
       if (isFull || i >= all.length) await sleep(PAUSE_MILLISECONDS)
       const replica = inOrder[i % inOrder.length]!
-      const [begun, deadline] = [performance.now(), call.deadline ?? deadlineOf(state)]
+      const [begun, deadline] = [performance.now(), call.deadline ?? deadlineOf(state, replica)]
       try {
         const send = () => this.#send(replica, call, deadline)
         const reply = await (isWriter && call.body !== undefined ? replica.writes(send) : send())
@@ -175,9 +174,9 @@ export class Fabric {
         return reply
       } catch (error) {
         if (error instanceof Refusal && (isWriter || call.passesOn?.(error))) throw error
-        // If the last that was sound is late, all may have become slower: deadlines follow.
-        const isLast = isSound(replica) && all.filter(isSound).length === 1
-        if (isLast && error instanceof LateError && call.deadline === undefined) state.vain = performance.now() - begun
+        // It may have become slower: its deadline follows.
+        if (isSound(replica) && error instanceof LateError && call.deadline === undefined)
+          replica.vain = performance.now() - begun
         isFull = error instanceof Refusal && error.code === 'instant_full'
         if (!isFull && !this.#isClosed) this.#failed(replica, error as Error)
       }
@@ -227,7 +226,7 @@ export class Fabric {
     } catch (error) {
       replica.problem = problemOf(replica, error as Error)
       // It is not slow, but hangs.
-      if (error instanceof LateError) this.#states[replica.shard]!.vain = 0
+      if (error instanceof LateError) replica.vain = 0
     }
   }
 
@@ -280,15 +279,15 @@ function refusalOf(status: number | undefined, bytes: Buffer): Error {
   }
 }
 
-function deadlineOf({ took, vain }: ShardState): number {
+function deadlineOf({ took }: ShardState, { vain }: Target): number {
   const slowest = Math.max(vain, ...took) || LONGEST_DEADLINE
   return Math.min(LONGEST_DEADLINE, Math.max(SHORTEST_DEADLINE, Math.ceil(PATIENCE * slowest)))
 }
 
-function note(state: ShardState, milliseconds: number): void {
-  state.vain = 0
-  state.took.push(milliseconds)
-  if (state.took.length > RECENT) state.took.shift()
+function note({ replicas, took }: ShardState, milliseconds: number): void {
+  for (const replica of replicas) replica.vain = 0
+  took.push(milliseconds)
+  if (took.length > RECENT) took.shift()
 }
 
 const problemOf = ({ shard, url }: Replica, { message }: Error) => `shard ${shard} at ${url}: ${message}`
