@@ -105,6 +105,23 @@ describe('with a publisher’s key one honest server suffices: the other', () =>
     expect([asked(liar).length > 0, asked(other)]).toEqual([true, []])
   })
 
+  test.each([A, B])('%s is silent about an epoch that it makes up', async liar => {
+    const map = await after(({ network }) => {
+      const [newest] = network.signatures
+      const shows = showing(network, liar, info => ({
+        ...info,
+        epochs: [...info.epochs, { generation: 1, epoch: 9, manifest: '77'.repeat(32) }],
+        signatures: [...info.signatures, { ...newest!, epoch: 9 }],
+      }))
+      network.misbehave[liar] = (seen, genuine) =>
+        seen.path.includes('epoch=9') ? hang('/v1')(seen, genuine) : shows(seen, genuine)
+    })
+    const [syncing, begun] = [map.map.sync().catch(() => {}), map.clock.now()]
+    await until(map.clock, () => map.heard.length > 0)
+    expect([map.heard, map.clock.now() - begun < 2_100]).toEqual([[NEW], true])
+    await map.drive(syncing)
+  })
+
   test('what one server alone tells of is told on an open page', async () => {
     for (const frozen of [A, B]) {
       const map = await after(

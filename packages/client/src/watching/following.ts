@@ -2,14 +2,13 @@
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import { readList } from '@keyhush/wasm/update-list'
-import { KeyhushError } from '../base/errors.js'
+import { KeyhushError, ProtocolError, ServerError } from '../base/errors.js'
 import { askAll } from '../servers/ask.js'
 import { lookAt } from '../servers/folder.js'
-import { Heard, infoOf } from '../servers/info.js'
 import type { Agreed } from '../servers/manifests.js'
 import { OutdatedError, pathTo, type Saved } from '../servers/path.js'
 import type { RecentLists } from '../servers/recent-lists.js'
-import type { Following, Looking } from '../servers/target.js'
+import type { Following, Looking, Target } from '../servers/target.js'
 import type { Link, Links } from '../servers/transport.js'
 import { type Step, withLists } from '../servers/update-lists.js'
 import type { Why } from './watched.js'
@@ -66,38 +65,42 @@ export async function followServers(
     if (error instanceof KeyhushError) failures.push(error)
     else if (!signal.aborted) throw error
   }
-  const follow = (only: Link | undefined, heard = looking.heard) =>
-    followLists(reader, following, { ...looking, only, heard }, recent, most, signal)
-      .then(outcome => outcomes.push(outcome))
-      .catch(failed)
-  const first = links.find(({ server }) => server === from?.server)
-  if (signing === undefined) await follow(undefined)
-  else if (first !== undefined) await follow(first)
+  const look = (only: Link | undefined, signal: AbortSignal) => {
+    const { base } = reader
+    return lookAt(following, 'bytes' in base ? base : undefined, { ...looking, only }, signal)
+  }
+  const follow = (target: Target) =>
+    readTo(reader, target, following, recent, most, signal).then(outcome => outcomes.push(outcome))
+  const first = signing && links.find(({ server }) => server === from?.server)
+  if (signing === undefined || first !== undefined) await look(first, signal).then(follow).catch(failed)
   const others = signing === undefined ? [] : links.filter(link => link !== first)
   if (outcomes[0] !== 'moved' && others.length > 0) {
-    const said = new Heard()
-    const ask = (link: Link, signal: AbortSignal) =>
-      said.keep(link, looking.heard?.take(link, signal) ?? infoOf(link, signal))
-    const infos = await askAll(others, { ...looking, enough: 1 }, signal, ask).catch(failed)
-    for (const [i, link] of others.entries()) if (infos?.[i]) await follow(link, said)
+    const asking = { ...looking, enough: 1, once: true }
+    const tried = (link: Link, signal: AbortSignal) =>
+      look(link, signal).catch(error => {
+        if (error instanceof ServerError) throw error
+        failed(error)
+        throw new ProtocolError(link.server.name, error.message) // else others would have little time beside its reply
+      })
+    const targets = await askAll(others, asking, signal, tried).catch(error => {
+      if (failures.length === 0 || !(error instanceof ServerError)) failed(error)
+    })
+    for (const target of targets ?? []) if (target) await follow(target).catch(failed)
   }
   const apart = outcomes.filter(outcome => typeof outcome === 'object')
   return { outcomes, apart: apart.sort((a, b) => b.at.manifest.epoch - a.at.manifest.epoch), failures }
 }
 
 /** Throws the failures of servers. */
-async function followLists(
+async function readTo(
   reader: Reader,
+  { at, holders }: Target,
   following: Following,
-  looking: Looking,
   recent: RecentLists,
   most: number,
   signal: AbortSignal,
 ): Promise<Outcome | undefined> {
-  const { base } = reader
-  const { epoch, databaseId } = base.manifest
-  const known = 'bytes' in base ? base : undefined
-  const { at, holders } = await lookAt(following, known, looking, signal)
+  const { epoch, databaseId } = reader.base.manifest
   if (at === undefined) return 'there'
   reader.shown?.(at)
   if (!equalBytes(at.manifest.databaseId, databaseId)) {
