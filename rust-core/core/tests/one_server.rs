@@ -381,7 +381,7 @@ fn verdicts_on_lies_do_not_depend_on_what_was_asked() {
 /// 10^9.
 #[test]
 fn shifts_near_the_margin_are_judged_alike() {
-    let (seeds, degree) = if thorough() { (400, DEGREE) } else { (100, 256) };
+    let (seeds, degree) = if thorough() { (200, DEGREE) } else { (100, 256) };
     let lies = lies(Shape::of_degree(degree, 300, if degree == DEGREE { 400 } else { 150 }).unwrap());
     let all = lies.shape.columns();
     let columns = [5, 100, all / 2 - 1, all / 2, all / 2 + 50, all - 1];
