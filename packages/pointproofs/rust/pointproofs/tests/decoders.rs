@@ -26,7 +26,7 @@ fn mangled(honest: &[u8], at: prop::sample::Index, bytes: &[u8], end: Option<pro
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if common::thorough() { 1024 } else { 8 }))]
+    #![proptest_config(ProptestConfig::with_cases(if common::thorough() { 256 } else { 8 }))]
 
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {

@@ -58,13 +58,13 @@ fn two_contribute_and_each_finds_their_own_contribution() {
 
 #[test]
 fn no_power_can_be_scaled() {
-    let places: Vec<usize> = if thorough() { (0..G1_POWERS).collect() } else { vec![255, 256] };
+    let places: Vec<usize> = if thorough() { (0..G1_POWERS).step_by(5).chain([256]).collect() } else { vec![255, 256] };
     for place in places {
         let mut bytes = honest();
         double_g1(&mut bytes, [place]);
         assert!(!refusal(&bytes).is_empty(), "power at {place} of G1");
     }
-    let places: Vec<usize> = if thorough() { (0..256).collect() } else { vec![255] };
+    let places: Vec<usize> = if thorough() { (0..256).step_by(5).collect() } else { vec![255] };
     for place in places {
         let mut bytes = honest();
         double_g2(&mut bytes, [place]);
