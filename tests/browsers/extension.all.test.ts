@@ -136,6 +136,7 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
   test('"Open it anyway" opens the page', async () => {
     await visitAndCheck('phish.example')
     await expect.poll(() => urlOf(page)).toContain('warning.html')
+    await page.waitForFunction(() => document.querySelector('code')?.textContent !== '') // its script has run
     await page.evaluate(() => document.querySelector<HTMLElement>('[name=open]')!.click())
     await expect.poll(() => urlOf(page)).toBe(addressOf('phish.example'))
   })
