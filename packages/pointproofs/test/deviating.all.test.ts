@@ -9,4 +9,4 @@ await pointproofs.loadPointproofs()
 const epochs = [buildProved(core, { ...keyed().database.contents, partitions: 3 })]
 for (const operations of CHANGES) epochs.push(nextProved(core, epochs.at(-1)!, operations))
 
-deviate(['full'], 30, { epochs, proofs: 'pointproofs', pointproofs: async () => pointproofs })
+deviate(['full'], 15, { epochs, proofs: 'pointproofs', pointproofs: async () => pointproofs })
