@@ -185,3 +185,9 @@ function portOf({ port, protocol }: URL): string {
 function nameOf(url: URL): string {
   return url.origin + url.pathname.replace(/\/+$/, '')
 }
+
+/** Those that have something of an epoch, which take turns, and then the others. It tells nothing: all clients ask in the same order. */
+export function inTurns<T>(epoch: number, holders: readonly T[], all: readonly T[]): T[] {
+  const turns = epoch % 2 === 0 ? holders : [...holders].reverse()
+  return [...new Set([...turns, ...all])]
+}

@@ -94,12 +94,6 @@ function names({ manifest: { previousManifest } }: Agreed, before: Agreed | Save
   return hash === undefined || equalBytes(previousManifest, hash)
 }
 
-/** Those that have something of an epoch, which take turns, and then the others. It tells nothing: all clients ask in the same order. */
-export function inTurns(epoch: number, holders: Links, links: Links): Links {
-  const turns = epoch % 2 === 0 ? holders : [...holders].reverse()
-  return [...new Set([...turns, ...links])]
-}
-
 async function anyPath(
   base: Agreed | Saved,
   target: Agreed,
@@ -122,7 +116,7 @@ async function anyPath(
     throw new VersionError(link.server.name, expected)
   }
   // Others may have forgotten less.
-  const links = inTurns(0, holders, following.links)
+  const links = [...new Set([...holders, ...following.links])]
   try {
     return await scoped([signal, over.signal], signal => askOne(links, {}, signal, from))
   } catch (error) {

@@ -27,7 +27,7 @@ import type { Environment } from '../platform/environment.js'
 import { askAll, askOne, sleep } from './ask.js'
 import { type Heard, infoOf } from './info.js'
 import { type Agreed, compareEpochs, manifestOf } from './manifests.js'
-import { listed, namesOf } from './parties.js'
+import { inTurns, listed, namesOf } from './parties.js'
 import type { Claimed, EpochId, Signing } from './signatures.js'
 import type { StatsKeeper } from './stats.js'
 import { BLOBS, getBounded, type Link, type Links } from './transport.js'
@@ -357,8 +357,7 @@ class Look {
       return manifest !== undefined && isIt(manifest) ? manifest : undefined
     }
     const early = new Map(holders.map(link => [link, earlyOf(link).catch(() => undefined)]))
-    const turns = shown.epoch % 2 === 0 ? holders : [...holders].reverse()
-    const order = [...new Set(this.#looking.only ? [...turns, ...this.#following.links] : turns)]
+    const order = inTurns(shown.epoch, holders, this.#looking.only ? this.#following.links : [])
     const ask = async (link: Link, signal: AbortSignal) =>
       (await early.get(link)) ?? (await manifestOf(link, shown, holders.includes(link), this.#hashOf, signal))
     let isPast = false
