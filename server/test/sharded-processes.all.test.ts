@@ -164,7 +164,7 @@ test('two coordinators behind one address are killed and restarted in turn: no l
     await coordinators[number]!.begin()
     const wanted = values.length + 5
     await Promise.race([all, expect.poll(() => values.length).toBeGreaterThanOrEqual(wanted)])
-    expect(failed - before, signal).toBeLessThanOrEqual(2) // what was asked, and perhaps once more on a connection of before
+    expect(failed - before, signal).toBeLessThanOrEqual(2) // the one under way; on a busy machine its repeat was once lost, too
   }
   isOver = true
   await all

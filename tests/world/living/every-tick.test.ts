@@ -1,5 +1,5 @@
-// A fault in each third tick of opening a map for one server, looking up and following: the tab is killed, or frozen beside another, the power
-// fails, or an older disk is restored. The next tab is right, or the fence refuses it before it shows a state twice (world.ts).
+// A fault in each third tick of opening a map for one server, looking up and following: the tab is killed, or frozen beside another,
+// the power fails, or an older disk is restored. The next tab is right, or the fence refuses it before it shows a state twice (world.ts).
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { THOROUGH } from '../../support/thorough.js'

@@ -47,7 +47,8 @@ interface Outcomes {
 
 /**
  * Follows servers: with a publisher's key each by itself, as far as its epochs are signed. All are asked at once what they show, and what one
- * does not send another gives, so one that is silent holds up no other. `most`: bytes of lists, by their manifests; `from`: followed first, and alone if its lists lead on.
+ * does not send another gives, so one that is silent holds up no other. `most`: bytes of lists, by their manifests. `from`: the server that is
+ * followed first, and alone if its lists lead on.
  */
 export async function followServers(
   reader: Reader,
