@@ -134,14 +134,16 @@ async function inTab<T>(browser: Browser, url: string, work: (tab: Page) => Prom
   const context = await browser.createBrowserContext()
   try {
     const tab = await context.newPage()
-    await tab.goto(url, { timeout: 120_000 })
+    tab.setDefaultTimeout(120_000) // other tests run meanwhile
+    tab.setDefaultNavigationTimeout(120_000)
+    await tab.goto(url)
     return await work(tab)
   } finally {
     await context.close()
   }
 }
 
-const PATIENTLY = { timeout: 120_000, polling: 100 } // other tests run meanwhile
+const PATIENTLY = { polling: 100 }
 
 /** Of a page that is there; undefined: none. */
 async function faultOn(tab: Page, { title = '^works$', form = {} }: Setup): Promise<string | undefined> {
