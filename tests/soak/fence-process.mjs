@@ -99,11 +99,14 @@ export async function measured(fence, count, pass) {
   const delay = monitorEventLoopDelay({ resolution: 1 })
   delay.enable()
   const version = new Map()
+  const confirming = new Set()
   const confirm = async i => {
     const to = (version.get(i) ?? 1) + 1
     version.set(i, to)
+    confirming.add(i)
     const request = { kind: 'confirm', databaseId: new Uint8Array(16), hintId: hintId(i, count), version: to }
     const verdict = await fence.judge({ ...request, requestHash: scattered(`${i} ${to}`, 32) })
+    confirming.delete(i)
     if (verdict !== 'granted') throw new Error(`hint ${i} was ${verdict}`)
   }
   let registered = 0
@@ -114,11 +117,13 @@ export async function measured(fence, count, pass) {
     await fence.judge(request, `network ${n % 90_000}`)
   }
   let drawn = 1
-  // Those of the last day expire below.
+  // Those of the last day expire below. A client confirms one step of a hint at a time: of two on their way the later may come first.
   const anyHint = () => {
-    do drawn = (Math.imul(drawn, 1_664_525) + 1_013_904_223) >>> 0
-    while (Math.floor((drawn / 2 ** 32) * count) % (DAYS + 1) >= DAYS - 5)
-    return Math.floor((drawn / 2 ** 32) * count)
+    for (;;) {
+      drawn = (Math.imul(drawn, 1_664_525) + 1_013_904_223) >>> 0
+      const hint = Math.floor((drawn / 2 ** 32) * count)
+      if (hint % (DAYS + 1) < DAYS - 5 && !confirming.has(hint)) return hint
+    }
   }
   const phases = {}
   const phase = async (name, work, times, together) => {
