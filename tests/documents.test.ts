@@ -153,6 +153,10 @@ test.each([...Object.values(PACKAGES).filter(folder => !MADE.test(`${folder}/`))
   },
 )
 
+test('what is imported on demand counts', () => {
+  expect(importsIn(join(root, PACKAGES['client']!)).get('servers/ed25519.ts')).toContain('servers/curves.ts')
+})
+
 test('no use in rust-core closes a circle of files', () => {
   for (const crate of ['core', 'kernels', 'wasm', 'worker', 'papers', 'fuzz']) {
     expect(
