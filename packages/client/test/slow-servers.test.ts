@@ -5,34 +5,8 @@ import { describe, expect, test } from 'vitest'
 import type { MapEvent, OpenOptions } from '../src/index.js'
 import { Harness, keyed, NAMES } from './support/harness.js'
 import { edit, livingKeyless } from './support/living.js'
-import { A, B, blobs, epochUnknown, type Misbehave, on } from './support/network.js'
+import { A, B, blobs, drip, epochUnknown, late, on } from './support/network.js'
 import { World } from './support/world.js'
-
-/** The genuine reply, so much later. */
-const late = ({ clock }: Pick<Harness, 'clock'>, path: string, ms: number): Misbehave =>
-  on(path, async genuine => {
-    await new Promise<void>(resolve => void clock.setTimeout(resolve, ms))
-    return genuine
-  })
-
-/** Replies of a byte a second, without end. */
-const dripping = ({ clock }: Pick<Harness, 'clock'>, path: string): Misbehave =>
-  on(path, (_genuine, { init }) => {
-    let over = false
-    const body = new ReadableStream<Uint8Array>({
-      async start(controller) {
-        init.signal?.addEventListener('abort', () => {
-          if (!over) controller.error(init.signal?.reason)
-          over = true
-        })
-        while (!over) {
-          controller.enqueue(new Uint8Array(1))
-          await new Promise<void>(resolve => void clock.setTimeout(resolve, 1_000))
-        }
-      },
-    })
-    return new Response(body)
-  })
 
 describe.each([A, B])('%s', slow => {
   test('gives partitions just within their deadline: a download that goes on is not shared out in turns', async () => {
@@ -40,7 +14,7 @@ describe.each([A, B])('%s', slow => {
     await world.halfDownloaded(2)
     world.blobMs = 0
     const before = blobs(world.network).length
-    world.network.misbehave[slow] = late(world, '/v1/blobs/', 9_000)
+    world.network.misbehave[slow] = late(world.clock, '/v1/blobs/', 9_000)
     const start = world.clock.now()
     const { map } = await world.opened()
     const asked = blobs(world.network).slice(before)
@@ -55,7 +29,7 @@ describe.each([A, B])('%s', slow => {
     const harness = new Harness(network)
     const map = await harness.open({ mode: 'local' })
     const before = blobs(network).length
-    network.misbehave[slow] = late(harness, '/v1/blobs/', 9_000)
+    network.misbehave[slow] = late(harness.clock, '/v1/blobs/', 9_000)
     for (let i = 0; i < 20; i++) living.publish([edit(i % 15, `n ${`${i}`.padEnd(3)}`)])
     const start = harness.clock.now()
     await harness.drive(map.sync())
@@ -101,7 +75,7 @@ describe.each([A, B])('%s', slow => {
     async options => {
       const { network } = keyed()
       const harness = new Harness(network)
-      network.misbehave[slow] = dripping(harness, '/v1/info')
+      network.misbehave[slow] = drip(harness.clock, '/v1/info', 1_000)
       const error = await harness.failure(harness.open({ ...options, timeoutMs: 15_000 }))
       expect(error).toMatchObject({ code: 'network', server: slow })
       expect(harness.clock.now()).toBeLessThan(11_000)
@@ -116,7 +90,7 @@ describe.each([A, B])('%s', slow => {
       for (let seed = 1; seed <= 4; seed++) {
         const { network } = keyed()
         const harness = new Harness(network, seed)
-        network.misbehave[slow] = dripping(harness, '/v1/manifest')
+        network.misbehave[slow] = drip(harness.clock, '/v1/manifest', 1_000)
         expect((await harness.open({ ...options, timeoutMs: 15_000 })).size).toBe(NAMES.length)
         expect(harness.clock.now()).toBeLessThanOrEqual(2_000)
       }
