@@ -63,7 +63,7 @@ describe('checks', () => {
       return (['A', 'B'] as const).map(
         (server, i): Exchange =>
           change({
-            ...{ server, method: 'POST', path: '/v1/instant', options, sent: requests[i]!, from: 0, to: 1 },
+            ...{ server, path: '/v1/instant', options, sent: requests[i]!, from: 0, to: 1 },
             reply: { bytes: reply, encoding: null },
           }),
       )

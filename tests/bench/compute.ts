@@ -15,10 +15,8 @@ export type Change = (typeof CHANGES)[number]
 
 /** One lookup, milliseconds each. */
 export interface LookupCosts {
-  readonly query: readonly number[]
   /** of one server */
   readonly answer: readonly number[]
-  readonly recon: readonly number[]
   /** all that a client computes: query, pending lookup, verification, recon, effect */
   readonly client: readonly number[]
   /** and both servers */
@@ -102,18 +100,16 @@ export class ComputeBench {
   /** Lookups of random records, each checked against the data. */
   lookups(proofs: EntryProofs, count: number): LookupCosts {
     const { layout } = this
-    const [query, answer, recon, client, all]: number[][] = [[], [], [], [], []]
+    const [answer, client, all]: number[][] = [[], [], []]
     for (let i = 0; i < Math.min(WARM_UP_LOOKUPS, count) + count; i++) {
       const costs = this.#lookup(proofs, randomInt(layout.records))
       if (i < Math.min(WARM_UP_LOOKUPS, count)) continue
-      query!.push(costs.query)
       answer!.push(costs.answers / 2)
-      recon!.push(costs.recon)
       client!.push(costs.query + costs.recon)
       all!.push(costs.query + costs.answers + costs.recon)
     }
     const bytes = 2 * (queryBytes(layout, 1) + answerBytes(layout, 1, proofs))
-    return { query: query!, answer: answer!, recon: recon!, client: client!, all: all!, bytes }
+    return { answer: answer!, client: client!, all: all!, bytes }
   }
 
   /**

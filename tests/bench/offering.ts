@@ -16,12 +16,9 @@ export interface Question {
 }
 
 export interface Offered {
-  /** due, each on a connection that nothing else was under way on, if there was one */
-  readonly sentPerSecond: number
+  /** of those due, each on a connection that nothing else was under way on, if there was one */
   readonly inTimePerSecond: number
   readonly late: number
-  /** 503 */
-  readonly refused: number
   /** no answer at all, in the time there was; or no connection was left */
   readonly lost: number
 }
@@ -106,7 +103,7 @@ export async function offer(
   for (const connection of all) connection.close()
   if (failure !== undefined) throw failure
   const silent = Math.max(0, sent - inTime - late - refused - lost)
-  return { sentPerSecond: sent / seconds, inTimePerSecond: inTime / seconds, late, refused, lost: lost + silent }
+  return { inTimePerSecond: inTime / seconds, late, lost: lost + silent }
 }
 
 type Outcome = 'answered' | 'refused' | 'wrong' | 'gone'

@@ -56,12 +56,6 @@ export class Reader {
   u32 = () => this.#view.getUint32(this.#skip(4), true)
   u64 = () => this.#view.getBigUint64(this.#skip(8), true)
 
-  flag(what: string): boolean {
-    const [byte] = this.take(1)
-    if (byte !== 0 && byte !== 1) throw new Error(`${what} is neither 0 nor 1`)
-    return byte === 1
-  }
-
   end(): void {
     if (this.#at !== this.#bytes.length) throw new Error(`${this.#bytes.length - this.#at} bytes too many`)
   }
@@ -83,7 +77,6 @@ export class Writer {
   u16 = (value: number) => this.#number(2, view => view.setUint16(0, value, true))
   u32 = (value: number) => this.#number(4, view => view.setUint32(0, value, true))
   u64 = (value: bigint) => this.#number(8, view => view.setBigUint64(0, value, true))
-  flag = (value: boolean) => this.put(Uint8Array.of(value ? 1 : 0))
   bytes = () => concatBytes(...this.#parts)
 
   #number(count: number, set: (view: DataView) => void): this {

@@ -30,7 +30,6 @@ export interface Outcome {
   /** what servers could see, a line a request */
   readonly transcript: readonly string[]
   /** virtual milliseconds */
-  readonly lasted: number
 }
 
 /**
@@ -144,7 +143,7 @@ export async function live(seed: number, grounds: Grounds, twin: Twin = 'none', 
     await world.end()
   }
   const { violations, trace, counts } = world
-  return { seed, violations, trace, counts, transcript: transcriptOf(world), lasted: world.time.now }
+  return { seed, violations, trace, counts, transcript: transcriptOf(world) }
 }
 
 /**

@@ -53,7 +53,6 @@ interface Facts {
   readonly slowAtFirst: number
   /** requests of lookups before */
   readonly lookups: number
-  late: boolean
 }
 
 /** How many honest servers a map needs. */
@@ -96,7 +95,6 @@ export class Rules {
       isFirst,
       slowAtFirst: slowest(servers),
       lookups: tab.lookups,
-      late: false,
     } satisfies Facts
     this.#watch(call)
   }
@@ -166,7 +164,6 @@ export class Rules {
       const left = limit + Math.max(awake, tab.blobAt + STEP_MS) - tab.awake
       // A frozen tab is looked at again; one that is just back has its timers run first.
       if (left > 0 || tab.state === 'frozen') return void this.#world.time.after(Math.max(left, 1_000), look)
-      ;(call.facts as Facts).late = true
       const took = `${((tab.awake - awake) / 1000).toFixed(1)} s`
       this.#violate('ended-in-time', `${tab.name}: ${what} has not ended after ${took}, with timeoutMs ${timeoutMs}`)
     }

@@ -1,6 +1,6 @@
 // What lives that are written by hand need: a world of two calm servers at first, maps that open at once, and publishing that succeeds.
 
-import { get, type Question } from '../questions.js'
+import { get } from '../questions.js'
 import { type Grounds, layGrounds } from './foundations.js'
 import { hexKey, KEYS } from './keys.js'
 import type { RunOutcome, RunPlan } from './publisher.js'
@@ -84,8 +84,8 @@ export class Stage {
   }
 
   /** Waits for a call that has to succeed, and returns how long it took. */
-  async done(call: Call, mostMs = MOST_MS): Promise<number> {
-    const { outcome, begun, ended } = await this.end(call, mostMs)
+  async done(call: Call): Promise<number> {
+    const { outcome, begun, ended } = await this.end(call)
     if (outcome !== undefined && 'error' in outcome) throw outcome.error
     return ended - begun
   }
@@ -97,12 +97,8 @@ export class Stage {
     return outcome.error as Error
   }
 
-  get(tab: Tab, key = 'key 1', timeoutMs?: number): Promise<number> {
-    return this.done(tab.ask(get(key), timeoutMs))
-  }
-
-  ask(tab: Tab, question: Question): Promise<number> {
-    return this.done(tab.ask(question))
+  get(tab: Tab): Promise<number> {
+    return this.done(tab.ask(get('key 1')))
   }
 
   pass(ms: number): Promise<void> {

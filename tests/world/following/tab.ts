@@ -103,8 +103,6 @@ export class Tab implements Member {
   watched: Watched | undefined
   /** the app has closed it */
   closing = false
-  /** when the map was open */
-  openedAt = Number.POSITIVE_INFINITY
   /** when a blob was there whole last, by the time that it is awake */
   blobAt = 0
   /** when it was frozen or offline last */
@@ -252,7 +250,6 @@ export class Tab implements Member {
     }
     return this.#call('open', 'open', undefined, async () => {
       this.map = await openWith(this.environment, options)
-      this.openedAt = this.world.time.now
       return this.map
     })
   }
@@ -282,19 +279,14 @@ export class Tab implements Member {
     })
   }
 
-  sync(timeoutMs?: number): Call {
+  sync(): Call {
     const map = this.map!
-    return this.#call('sync', 'sync', undefined, () => map.sync({ timeoutMs }), timeoutMs)
+    return this.#call('sync', 'sync', undefined, () => map.sync())
   }
 
   reset(): Call {
     const map = this.map!
     return this.#call('reset', 'reset', undefined, () => map.reset())
-  }
-
-  prepare(): Call {
-    const map = this.map!
-    return this.#call('prepare', 'prepare', undefined, () => map.prepare())
   }
 
   close(): Call {

@@ -36,10 +36,6 @@ export class Time {
     return due
   }
 
-  at(when: number, run: () => void): Due {
-    return this.after(when - this.now, run)
-  }
-
   cancel(due: Due): void {
     due.run = undefined
   }

@@ -11,7 +11,6 @@
 
 import type { MapEvent } from '@keyhush/client'
 import { parsePostedSignature } from '@keyhush/protocol'
-import { Chance } from '../chance.js'
 import type { Asked, Reply } from '../living/servers.js'
 import type { Ground } from './foundations.js'
 import { Publisher } from './publisher.js'
@@ -51,7 +50,6 @@ const BEGINNING = 1_795_000_000_000
 
 export class World {
   readonly seed: number
-  readonly chance: Chance
   readonly time = new Time()
   readonly foundation: Ground
   readonly history: number
@@ -71,7 +69,6 @@ export class World {
 
   private constructor(seed: number, { foundation, history = 64 }: WorldOptions) {
     this.seed = seed
-    this.chance = new Chance(seed)
     this.foundation = foundation
     this.history = history
     this.truth = new Truth(foundation.laid.first)

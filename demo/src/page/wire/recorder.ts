@@ -6,7 +6,6 @@ import { readBounded } from './bounded.js'
 /** One request and its reply. */
 export interface Exchange {
   readonly server: ServerName
-  readonly method: string
   /** below the server's URL, for example `/v1/instant` */
   readonly path: string
   /** what tells the browser which headers and cookies to send */
@@ -92,7 +91,7 @@ export class Recorder {
   }
 
   #exchange(url: string, init: RequestInit, from: number, reply: Exchange['reply']): Exchange {
-    const { method = 'GET', credentials, referrerPolicy, cache, redirect, headers, body } = init
+    const { credentials, referrerPolicy, cache, redirect, headers, body } = init
     const options = {
       ...(credentials && { credentials }),
       ...(referrerPolicy && { referrerPolicy }),
@@ -101,6 +100,6 @@ export class Recorder {
       ...(headers && { headers }),
     }
     const sent = body instanceof Uint8Array ? new Uint8Array(body as Uint8Array) : new Uint8Array()
-    return { ...this.#partsOf(url), method, options, sent, from, to: performance.now(), reply }
+    return { ...this.#partsOf(url), options, sent, from, to: performance.now(), reply }
   }
 }
