@@ -253,7 +253,7 @@ test('every test that docs/threat-model.md names exists, and has a title with th
 })
 
 test("Jest's pattern in docs/guide/bundlers.md is the one that an app of the matrix runs with", () => {
-  const { jest } = JSON.parse(readFileSync(join(root, 'tests/package/matrix/jest/package.json'), 'utf8'))
+  const { jest } = JSON.parse(readFileSync(join(root, 'tests/package/matrix/test-runners/package.json'), 'utf8'))
   const [pattern] = jest.projects.find(({ displayName }: { displayName: string }) => displayName === 'commonjs')
     .transformIgnorePatterns as [string]
   const guide = readFileSync(join(root, 'docs/guide/bundlers.md'), 'utf8')

@@ -1,5 +1,5 @@
-// `npm run matrix -- [SETUP…]`: the packages as published, in bundlers, runtimes and frameworks. Each folder of matrix/ is an app that
-// looks up in every mode; its package.json names its setups. They run in a copy outside of this repository, where the tarballs are
+// `npm run matrix -- [SETUP…]`: the packages as published, in bundlers, runtimes and frameworks. Each folder of matrix/ has apps that look up
+// in every mode; its package.json names its setups. They run in a copy outside of this repository, where the tarballs are
 // installed. To add one: a folder, and `npm install --package-lock-only --ignore-scripts` in matrix/.
 // (package.all.test.ts has CommonJS in Node, esbuild for Node, and TypeScript.)
 

@@ -1,8 +1,0 @@
-import { open } from '@keyhush/client'
-import { expect, test } from 'vitest'
-import { entries } from '../entries.js'
-import { probe } from '../probe.js'
-
-test('looks up', async () => {
-  expect(await probe(open, entries)).toBe('works')
-})
