@@ -1,6 +1,7 @@
 // What the core costs by itself, as figures against targets.
 
-import { discardCore, loadCore } from '@keyhush/wasm'
+import { loadCore } from '@keyhush/wasm'
+import { discardInstance } from '@keyhush/wasm/instance'
 import { ComputeBench, PROOFS } from './compute.js'
 import { type Options, target } from './options.js'
 import type { Figure, Section } from './report.js'
@@ -30,7 +31,7 @@ export async function computing(options: Options): Promise<Section[]> {
   const edits = bench.updates('edit', some, 3 * repeats)
   const manyEdits = bench.updates('edit', many, 3)
   bench.free()
-  discardCore(core)
+  discardInstance(core)
 
   const figures: Figure[] = [
     ...kinds.flatMap(({ proofs, offline, costs, stateBytes }): Figure[] => [

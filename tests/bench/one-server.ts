@@ -2,7 +2,8 @@
 // threads and a client's module do. Every record found is compared with the data.
 
 import { randomBytes, randomInt } from 'node:crypto'
-import { type Core, discardCore, loadCore } from '@keyhush/wasm'
+import { type Core, loadCore } from '@keyhush/wasm'
+import { discardInstance } from '@keyhush/wasm/instance'
 import { loadOneServerCore } from '@keyhush/wasm/one-server'
 import { milliseconds } from './compute.js'
 import { oneServerClients } from './one-server-clients.js'
@@ -53,7 +54,7 @@ async function computing(shape: Designed, lookups: number): Promise<Figure[]> {
   })
   const spent = await lookUps(server, shape, data, lookups)
   server.free()
-  discardCore(core)
+  discardInstance(core)
   const column = `${power(records)} × ${recordBytes} B`
   const figure = (name: string, unit: string, samples: readonly number[], designed: number): Figure => ({
     ...{ name, column, unit, samples, target: ['design', designed] },

@@ -3,7 +3,8 @@
 // computing alone in WebAssembly, and whole, on two server processes, from Chromium.
 
 import type { EntryProofs } from '@keyhush/protocol'
-import { discardCore, loadCore } from '@keyhush/wasm'
+import { loadCore } from '@keyhush/wasm'
+import { discardInstance } from '@keyhush/wasm/instance'
 import { CHANGES, type Change, ComputeBench, PROOFS } from './compute.js'
 import type { Options } from './options.js'
 import { type Measured, measureMaps, measurePlain } from './page.js'
@@ -118,7 +119,7 @@ async function compute(data: Buffer, wanted: number | undefined) {
     }
   }
   bench.free()
-  discardCore(core)
+  discardInstance(core)
   return { partitions, digests, proofs, updates }
 }
 

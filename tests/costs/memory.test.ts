@@ -1,7 +1,8 @@
 // Planned memory equals the growth of WebAssembly's memory, for a server that commits to a database and a client that downloads
 // it. Each in a fresh instance: memory freed before would hide the growth.
 
-import { discardCore, type EntryProofs, loadCore } from '@keyhush/wasm'
+import { type EntryProofs, loadCore } from '@keyhush/wasm'
+import { discardInstance } from '@keyhush/wasm/instance'
 import { expect, test } from 'vitest'
 import { distinctRecords } from '../support/servers.js'
 import { commitDatabase, makeHint } from '../support/wasm.js'
@@ -27,5 +28,5 @@ test.each<EntryProofs>(['merkle', 'tags'])('memory of a server and of a client w
   expectAsPlanned(server.bytes, costs.serverBytes)
   const client = growth(() => makeHint(core, layout, server.value, new Uint8Array(32), proofs))
   expectAsPlanned(client.bytes, costs.memoryBytes + costs.downloadMemoryBytes)
-  discardCore(core)
+  discardInstance(core)
 })

@@ -17,15 +17,7 @@ export const ErrorReplySchema = Type.Object({
   databases: Type.Optional(Type.Array(Type.String({ pattern: DATABASE_PATH.source }), { maxItems: DATABASES_NAMED })),
 })
 
-export const EpochStatusSchema = Type.Object({
-  generation: positiveU32(),
-  epoch: positiveU32(),
-  manifest: hashDigits(),
-  batch: Type.String({ pattern: '^([0-9a-f]{64})?$' }),
-  changes: Type.Integer({ minimum: 0, maximum: MAX_U32 }),
-})
-
-export const SignatureSchema = Type.Object({
+const SignatureSchema = Type.Object({
   publicKey: hashDigits(),
   generation: positiveU32(),
   epoch: positiveU32(),

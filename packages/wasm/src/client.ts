@@ -3,7 +3,7 @@
 // has the file elsewhere calls `useModule` first; then nothing is loaded from here.
 
 import type { ClientCore, InstantCore, SingleCore } from './core.js'
-import { discardInstance, Instance } from './instance.js'
+import { Instance } from './instance.js'
 import { inlined, type ModuleSource, moduleOf } from './source.js'
 
 export type * from './core.js'
@@ -92,13 +92,4 @@ function beginning<B extends Build>(build: B): Promise<() => Promise<Cores[B]>> 
     delete begun[build]
   })
   return loads
-}
-
-/**
- * Call it after a trap: drops `core`'s instance. The next call of `loadCore` starts another.
- * @example
- * if (error instanceof WebAssembly.RuntimeError) discardCore(core)
- */
-export function discardCore(core: object): void {
-  discardInstance(core)
 }

@@ -3,7 +3,7 @@
 // memory; free them with `free()`.
 //
 // Every method that can refuse its input throws an `Error` with a stable `code` (see CoreErrorCode).
-// A thrown `WebAssembly.RuntimeError` is a trap: the whole instance is unusable. Call `discardCore` then. Every handle of the
+// A thrown `WebAssembly.RuntimeError` is a trap: the whole instance is unusable. Call `discardInstance` then. Every handle of the
 // instance is unusable from then on, and the next `loadCore()` starts a fresh instance.
 
 export type * from './core/base.js'

@@ -1,8 +1,7 @@
 // The loader for Node: the whole core, with the server's part, from this package's own file.
 
 import { readFile } from 'node:fs/promises'
-import type { ClientCore, Core } from './core.js'
-import { discardInstance } from './instance.js'
+import type { Core } from './core.js'
 import { serverInstance } from './server-core.js'
 
 export type * from './core.js'
@@ -31,13 +30,4 @@ const instance = serverInstance(() => (kernels ??= compiled('worker.wasm')))
  */
 export function loadCore(): Promise<Core> {
   return instance.load(() => compiled('core_bg.wasm'))
-}
-
-/**
- * Call it after a trap: drops `core`'s instance. The next `loadCore()` starts another.
- * @example
- * if (error instanceof WebAssembly.RuntimeError) discardCore(core)
- */
-export function discardCore(core: ClientCore): void {
-  discardInstance(core)
 }
