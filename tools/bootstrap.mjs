@@ -41,17 +41,17 @@ const commands = {
   build: buildAll,
   export: exportDemo,
   papers,
-  bench,
-  soak,
+  bench: after(buildAll, 'bench'),
+  soak: after(buildAll, 'soak'),
   fuzz,
-  matrix,
-  rehearse,
+  matrix: after(buildProduct, 'matrix'),
+  rehearse: after(buildProduct, 'rehearse'),
   lint,
   format,
   docs,
-  pack,
-  release,
-  supply,
+  pack: async args => await (await import('./release/pack.mjs')).pack(args),
+  release: async args => await (await import('./release/release.mjs')).release(args),
+  supply: async () => await (await import('./release/supply.mjs')).supply(),
 }
 const [command = '', ...args] = process.argv.slice(2)
 
@@ -117,10 +117,6 @@ function portIn(args) {
   return port
 }
 
-async function bench(args) {
-  return await buildAndRun('bench', args)
-}
-
 async function papers(args) {
   // The page is about to be written anew.
   const { failed, said } = await testPapers({ options: ['--', '--skip', 'the_page_has_the_figures_of_papers_csv'] })
@@ -131,16 +127,14 @@ async function papers(args) {
   return args.includes('--only') ? 0 : await program('papers', args) // draws the plots
 }
 
-async function soak(args) {
-  return await buildAndRun('soak', args)
+/** The command that runs a program of tests/run.mjs once something is built. */
+function after(build, name) {
+  return async args => {
+    await build()
+    return await program(name, args)
+  }
 }
 
-async function buildAndRun(name, args) {
-  await buildAll()
-  return await program(name, args)
-}
-
-/** Runs a program of tests/run.mjs. */
 async function program(name, args) {
   const script = join(root, 'tests/run.mjs')
   const { code } = await run(process.execPath, [script, name, ...args], { show: true, mayFail: true })
@@ -162,16 +156,6 @@ async function fuzz(args) {
   return await (await import('./fuzz.mjs')).fuzz(args, toolsBin)
 }
 
-async function matrix(args) {
-  await buildProduct()
-  return await program('matrix', args)
-}
-
-async function rehearse(args) {
-  await buildProduct()
-  return await program('rehearse', args)
-}
-
 async function lint() {
   await buildProduct()
   await buildPackaged()
@@ -189,16 +173,4 @@ async function docs(args) {
   const { buildSite } = await import('./site/build.mjs')
   const pages = await buildSite({ to: join(root, 'build/site'), base: values.base })
   console.log(`build/site is the site, of ${pages} pages. Any web server can serve it.`)
-}
-
-async function pack(args) {
-  return await (await import('./release/pack.mjs')).pack(args)
-}
-
-async function release(args) {
-  return await (await import('./release/release.mjs')).release(args)
-}
-
-async function supply() {
-  return await (await import('./release/supply.mjs')).supply()
 }
