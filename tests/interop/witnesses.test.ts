@@ -6,16 +6,8 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { verifies } from '../../server/dist/base/ed25519.js'
 import { checkProof, entryOf, type Logged, signedOfProof } from './reference/log.js'
-import { readVectors } from './vectors.js'
+import vectors from './vectors/log.json' with { type: 'json' }
 
-interface Vectors {
-  readonly databaseId: string
-  readonly policy: string
-  readonly entries: readonly { readonly epoch: number; readonly manifestHash: string }[]
-  readonly proofs: readonly { readonly epoch: number; readonly text: string }[]
-}
-
-const vectors = readVectors<Vectors>('log')
 const databaseId = fromHex(vectors.databaseId)
 const policy = parsePolicy(vectors.policy)
 const loggedAt = (epoch: number): Logged => ({

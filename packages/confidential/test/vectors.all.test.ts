@@ -5,14 +5,13 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import * as reference from '../../../tests/interop/reference/confidential.js'
 import { littleEndian } from '../../../tests/interop/reference/ristretto255.js'
-import { readVectors } from '../../../tests/interop/vectors.js'
+import vectors from '../../../tests/interop/vectors/confidential.json' with { type: 'json' }
 import { loadSecrets } from '../src/server/module.js'
 import { inputOf, opened } from '../src/wire/derive.js'
 import { decodeReply, decodeRequest, UNLOCK } from '../src/wire/messages.js'
-import type { ConfidentialVectors } from './support/vectors.js'
 
 const { SecretHandle, deal, recover } = await loadSecrets()
-const { list, evaluations, refused } = readVectors<ConfidentialVectors>('confidential')
+const { list, priced, evaluations, refused } = vectors
 const secret = new SecretHandle(unhex(list.secret))
 const entryOf = (...given: Parameters<typeof secret.entry>) => {
   const entry = Buffer.from(secret.entry(...given))
@@ -43,7 +42,6 @@ test.each(evaluations)('$atLeast of $evaluators: shares are dealt, multiply, and
 })
 
 test('an owner prices values as the vectors have them', () => {
-  const { priced } = readVectors<ConfidentialVectors>('confidential')
   const unlocking = new SecretHandle(unhex(priced.secret))
   for (const { key, value, fresh, sealed } of priced.entries) {
     expect(hex(unlocking.priced(unhex(key), unhex(value), unhex(fresh), priced.valueBytes))).toBe(sealed)

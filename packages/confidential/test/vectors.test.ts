@@ -16,13 +16,15 @@ import { databaseIdOf, inputOf, listKeyOf, opened, unlocked, unlockingOf } from 
 import { decodeReply, decodeRequest, encodeReply, encodeRequest, UNLOCK } from '../src/wire/messages.js'
 import { combinationOf } from '../src/wire/shares.js'
 import { RFC_9497 } from './support/rfc9497.js'
-import { type ConfidentialVectors, put } from './support/vectors.js'
 
 const scalar = (label: string) => littleEndian(stream(label, 31))
 const number = (bytes: string) => littleEndian(unhex(bytes))
 const scalarHex = (value: bigint) => hex(bytesOf(value))
 
-function makeVectors(): ConfidentialVectors {
+/** Bytes in hexadecimal, with those from `at` replaced. */
+const put = (bytes: string, at: number, by: string) => bytes.slice(0, 2 * at) + by + bytes.slice(2 * at + by.length)
+
+function makeVectors() {
   const [secret, unlockSecret, valueBytes] = [scalar('secret'), scalar('unlock secret'), 12]
   const key = reference.evaluationKey(secret)
   const databaseId = reference.idUnder(key)
@@ -204,7 +206,7 @@ function makeVectors(): ConfidentialVectors {
 if (process.env['KEYHUSH_WRITE_VECTORS']) {
   writeFileSync(vectorsFile('confidential'), `${JSON.stringify(makeVectors(), undefined, 1)}\n`)
 }
-const vectors = readVectors<ConfidentialVectors>('confidential')
+const vectors = readVectors<ReturnType<typeof makeVectors>>('confidential')
 const { list, evaluations } = vectors
 const key = unhex(list.evaluationKey)
 
@@ -358,7 +360,7 @@ test('random evaluations: the client asks what the reference would, and takes wh
 })
 
 test('priced values are unlocked from their shares, by ours and by the reference', () => {
-  const { priced, list } = readVectors<ConfidentialVectors>('confidential')
+  const { priced, list } = vectors
   expect(hex(databaseIdOf(list.evaluationKey, true))).toBe(priced.databaseId)
   for (const { key, value, asked, evaluated, sealed } of priced.entries) {
     expect(hex(unlockingOf(unhex(key), unhex(sealed))!)).toBe(asked)

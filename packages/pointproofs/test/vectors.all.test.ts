@@ -21,7 +21,7 @@ import {
   type Shape,
   verify,
 } from './support/reference.js'
-import { type PointproofsVectors, vectors } from './support/vectors.js'
+import vectors from './vectors.json' with { type: 'json' }
 
 const pointproofs = await loadPointproofs()
 const [manifest, header] = [stream('manifest', 32), stream('header', 40)]
@@ -41,7 +41,7 @@ beforeAll(() => {
 })
 
 /** A database of the vectors. */
-function database(vector: PointproofsVectors['databases'][number]) {
+function database(vector: (typeof vectors.databases)[number]) {
   const { partitions, partitionRecords, recordBytes, recordsLabel } = vector
   const records = stream(recordsLabel, partitions * partitionRecords * recordBytes)
   for (let i = 4; i < partitions * partitionRecords; i += 5) records.fill(0, i * recordBytes, (i + 1) * recordBytes)
@@ -222,7 +222,7 @@ test('both verifiers come to one verdict about answers that were changed', () =>
 })
 
 test('the module refuses what is malformed, with a code', () => {
-  const { shape, lists, answers } = database(vectors.databases[1] as PointproofsVectors['databases'][number])
+  const { shape, lists, answers } = database(vectors.databases[1]!)
   const code = (call: () => unknown) => {
     try {
       return call()

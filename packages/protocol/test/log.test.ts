@@ -4,20 +4,10 @@
 import { ed25519 } from '@noble/curves/ed25519.js'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { readVectors } from '../../../tests/interop/vectors.js'
+import vectors from '../../../tests/interop/vectors/log.json' with { type: 'json' }
 import { fromHex, toHex } from '../src/index.js'
 import * as log from '../src/log/index.js'
 
-interface Vectors {
-  readonly databaseId: string
-  readonly policy: string
-  readonly entries: readonly { epoch: number; manifestHash: string; bytes: string; leaf: string }[]
-  readonly roots: readonly string[]
-  readonly proofs: readonly { epoch: number; size: number; text: string }[]
-  readonly consistent: readonly { old: number; size: number; path: readonly string[] }[]
-}
-
-const vectors = readVectors<Vectors>('log')
 const policy = log.parsePolicy(vectors.policy)
 const leaves = vectors.entries.map(({ leaf }) => fromHex(leaf))
 const verify: log.Verify = (signature, message, publicKey) => {
