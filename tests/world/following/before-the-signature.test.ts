@@ -37,6 +37,24 @@ test.each(sampled(CASES))('%s: open() and lookups succeed, and follow the signat
   })
 })
 
+test.each(sampled(everyMode(2).map(plan => [named(plan), plan] as const)))(
+  '%s, no key: servers tell of an epoch with its signature, and sync() finds it before',
+  async (_name, plan) => {
+    await Stage.play({}, async stage => {
+      const tabs = [await stage.open({ ...plan, publisherKey: undefined })]
+      tabs.push(await stage.open({ ...plan, publisherKey: undefined, push: false }))
+      const batch = stage.edit()
+      await stage.run({ operations: batch, killAt: BEFORE_SIGNING })
+      await stage.pass(60_000)
+      await stage.done(tabs[1]!.sync())
+      expect(tabs.map(({ map }) => map!.epoch)).toEqual([1, 2])
+      await stage.publish(batch)
+      await stage.pass(1_000)
+      expect(tabs.map(({ map }) => map!.epoch)).toEqual([2, 2])
+    })
+  },
+)
+
 test.each(sampled(CASES))(
   '%s: a generation that was not signed for minutes, and one after it, are followed at once',
   async (_name, servers, plan) => {

@@ -30,6 +30,11 @@ test(`${LIVES} lives: calls end in time and say what is right, and nobody is lef
   expect(MET.filter(what => !met.has(what))).toEqual([])
 })
 
+/** In this life a run waits for a server that was put back, until the calm, and would go on there. */
+test.runIf(THOROUGH)('runs of the publisher end with the calm: nobody signs what they would begin', async () => {
+  expect((await live(9113, await grounds())).violations).toEqual([])
+})
+
 test(`${TWINS} twins that look up other keys: the servers see the same`, async () => {
   for (let seed = 1; seed <= TWINS; seed++) {
     const [first, second] = [await live(seed, await grounds(), 'first'), await live(seed, await grounds(), 'second')]

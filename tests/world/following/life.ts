@@ -217,13 +217,14 @@ class Life {
     const { time } = this.#world
     for (let run = 0; run < this.#lot.runs; run++) {
       await time.sleep(chance.pick([200, 1_000, 3_000, 8_000, 20_000]))
+      if (this.#calm) return
       const again = this.#pending !== undefined && chance.happens(0.7)
       const plan = again ? this.#pending! : this.#batch(chance)
       const killed = this.#lot.kills && chance.happens(0.6)
       const killAt = killed ? chance.between(1, 44) : undefined
       const lateMs = chance.happens(0.5) ? chance.pick([10, 400, 2_000, 9_000, 30_000]) : undefined
       await this.#run({ ...plan, killAt, ...(lateMs !== undefined && { lateMs }) })
-      if (this.#lot.rotates && chance.happens(0.6)) await this.#signWithOther()
+      if (this.#lot.rotates && !this.#calm && chance.happens(0.6)) await this.#signWithOther()
     }
   }
 
@@ -402,6 +403,7 @@ class Life {
     const { time, servers } = world
     this.#calm = true
     world.note('', 'everything is calm from now on')
+    world.publisher.kill() // its own timers run by the machine's clock, by which hardly a second has passed
     for (const server of servers) if (server.mood.is !== 'honest') await server.calm()
     for (const tab of world.tabs) {
       tab.goOnline()

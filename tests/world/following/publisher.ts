@@ -40,6 +40,8 @@ export class Publisher {
   runs = 0
   /** effects of the last run */
   effects = 0
+  /** ends the process of the last run */
+  kill = () => {}
 
   constructor(world: World) {
     this.#world = world
@@ -53,6 +55,7 @@ export class Publisher {
     world.note('publisher', `run ${number} begins`)
     const outcome = new Promise<RunOutcome>(resolve => {
       const life = new Life(world, plan, at => resolve({ is: 'killed', at }))
+      this.kill = () => life.kill('the calm')
       const options: PublishOptions = {
         servers: world.servers.map(({ name }) => name),
         key: plan.key,
@@ -161,10 +164,14 @@ class Life {
     this.onEffect(this.#effects)
     const { killAt } = this.#plan
     if (killAt instanceof RegExp ? !killAt.test(what) : this.#effects !== killAt) return
-    this.#dead = true
     lastly()
-    this.#killed(what)
+    this.kill(what)
     await new Promise(() => {})
+  }
+
+  kill(at: string): void {
+    this.#dead = true
+    this.#killed(at)
   }
 }
 

@@ -374,7 +374,8 @@ export class Server {
     const beat = () => {
       if (trip.over || this.#world.over) return
       const silent = this.mood.is === 'down' || this.mood.is === 'silent'
-      if (!silent) arrive(new TextEncoder().encode(encodeEvent((this.#old ?? this.#host).database.newest.manifest)))
+      if (!silent)
+        arrive(new TextEncoder().encode(encodeEvent((this.#old ?? this.#host).database.signed.told.manifest)))
       time.after(HEARTBEAT_MS, beat)
     }
     time.after(HEARTBEAT_MS, beat)
