@@ -32,3 +32,8 @@ export const vectorsFile = (name: string) => new URL(`vectors/${name}.json`, imp
 export function stream(label: string, bytes: number): Uint8Array {
   return blake3(utf8ToBytes(label), { dkLen: bytes })
 }
+
+/** Bytes in hex, with those from `at` replaced. */
+export function put(bytes: string, at: number, by: string): string {
+  return bytes.slice(0, 2 * at) + by + bytes.slice(2 * at + by.length)
+}

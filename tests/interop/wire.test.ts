@@ -25,7 +25,7 @@ import { HEADER_FIELDS, ONE_SERVER_FIELDS, POINTPROOFS_FIELDS } from './referenc
 import { HEAD_FIELDS, type InstantOf, type Sharing } from './reference/message.js'
 import { BATCH_FIELDS, signWith } from './reference/publishing.js'
 import { isExcluded, slotMarks } from './reference/slot-marks.js'
-import { readVectors, stream, vectorsFile } from './vectors.js'
+import { put, readVectors, stream, vectorsFile } from './vectors.js'
 
 /** As `makeVectors` makes them. */
 type WireVectors = ReturnType<typeof makeVectors>
@@ -76,11 +76,6 @@ const THREE_VECTORS = [
 ]
 
 const NOBODY: FenceFields = { ...CLAIM, kind: 'register', version: 0, name: '00'.repeat(32) }
-
-/** `bytes` with those from `at` replaced. */
-function put(bytes: string, at: number, by: string): string {
-  return bytes.slice(0, 2 * at) + by + bytes.slice(2 * at + by.length)
-}
 
 function littleEndian(value: number, length: number): string {
   return hex(new Uint8Array(new BigUint64Array([BigInt(value)]).buffer).subarray(0, length))

@@ -19,6 +19,7 @@ import {
   drip,
   hang,
   late,
+  lying,
   type Misbehave,
   type Network,
   offersNoInstant,
@@ -78,14 +79,6 @@ function otherThan({ contents }: Database): Database {
 
 function changed(bytes: Uint8Array, at: number, by: number): Uint8Array {
   return bytes.map((byte, i) => (i === at ? byte ^ by : byte))
-}
-
-function lying(network: Network, server: string, lie: (answer: Uint8Array) => void): void {
-  network.misbehave[server] = on(INSTANT_PATH, async genuine => {
-    const answer = await bytesOf(genuine)
-    lie(answer)
-    return ok(answer)
-  })
 }
 
 describe.each([2, 3, 4, 5, 8])('with %i servers', count => {

@@ -7,7 +7,7 @@ import { estimate } from '../src/index.js'
 import type { OpenWithOptions } from '../src/testing.js'
 import { someValues } from './support/database.js'
 import { core, Harness, refusedBy } from './support/harness.js'
-import { among, bytesOf, Network, ok, on, SERVERS, type Seen } from './support/network.js'
+import { among, lying, Network, SERVERS, type Seen } from './support/network.js'
 import { buildSharded } from './support/sharded.js'
 
 const KEYS = Array.from({ length: 60 }, (_, i) => `name-${i}.example`)
@@ -33,14 +33,6 @@ async function opened(network: Network, count = 2, options: Partial<OpenWithOpti
 
 const [ONE, TWO] = SERVERS as [string, string]
 const asked = ({ seen }: Network): Seen[] => seen.filter(({ path }) => path === INSTANT_PATH)
-
-function lying(network: Network, server: string, lie: (answer: Uint8Array) => void): void {
-  network.misbehave[server] = on(INSTANT_PATH, async genuine => {
-    const answer = await bytesOf(genuine)
-    lie(answer)
-    return ok(answer)
-  })
-}
 
 describe.each([2, 3, 5])('with %i operators', count => {
   test('keys of every shard and indices are found, after 288 bytes of manifest', async () => {

@@ -9,7 +9,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import * as reference from '../../../tests/interop/reference/confidential.js'
 import { bytesOf, finalized, hashToGroup, littleEndian, Point } from '../../../tests/interop/reference/ristretto255.js'
-import { readVectors, stream, vectorsFile } from '../../../tests/interop/vectors.js'
+import { put, readVectors, stream, vectorsFile } from '../../../tests/interop/vectors.js'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import { Evaluation, elementsOf, Unlocking } from '../src/client/evaluation.js'
 import { databaseIdOf, inputOf, listKeyOf, opened, unlocked, unlockingOf } from '../src/wire/derive.js'
@@ -20,9 +20,6 @@ import { RFC_9497 } from './support/rfc9497.js'
 const scalar = (label: string) => littleEndian(stream(label, 31))
 const number = (bytes: string) => littleEndian(unhex(bytes))
 const scalarHex = (value: bigint) => hex(bytesOf(value))
-
-/** Bytes in hexadecimal, with those from `at` replaced. */
-const put = (bytes: string, at: number, by: string) => bytes.slice(0, 2 * at) + by + bytes.slice(2 * at + by.length)
 
 function makeVectors() {
   const [secret, unlockSecret, valueBytes] = [scalar('secret'), scalar('unlock secret'), 12]

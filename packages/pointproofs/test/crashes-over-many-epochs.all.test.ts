@@ -8,7 +8,7 @@ import { buildDataset, loadDataset, UpdatableDatabase } from '../../../server/di
 import { dataFile, pseudoRandom, temporaryDirectory, vectors } from '../../../server/test/helpers.js'
 import { batchOn, bodyOf, RememberingStorage } from '../../../server/test/updatable-helpers.js'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import { ceremonyIn, isGenuine, keyAndRowsOf, replyTo } from './support/proved.js'
+import { ceremonyIn, isGenuine, keyAndRowsOf, numbers, replyTo } from './support/proved.js'
 
 const BYTES = 8
 const RECORDS = 40
@@ -18,12 +18,6 @@ const PACK = 2
 const HEADROOM = 8
 /** More than chunks may fall behind by (64). */
 const EPOCHS = THOROUGH ? 400 : 76
-
-function numbers(seed: number): (bound: number) => number {
-  const stream = new DataView(pseudoRandom(1 << 16, seed).buffer)
-  let at = 0
-  return bound => stream.getUint32((4 * at++) % (1 << 16), true) % bound
-}
 
 /** Records by epoch. */
 type Model = Map<number, readonly Uint8Array[]>

@@ -12,7 +12,7 @@ import { listed, pseudoRandom, vectors } from '../../../server/test/helpers.js'
 import { batchOn, bodyOf, opened, RememberingStorage, refusal } from '../../../server/test/updatable-helpers.js'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import { ProverThread } from '../dist/server/prover-threads.js'
-import { ceremonyIn, isGenuine, keyAndRowsOf, replyTo } from './support/proved.js'
+import { ceremonyIn, isGenuine, keyAndRowsOf, numbers, replyTo } from './support/proved.js'
 
 const RECORDS = 520
 const BYTES = 8
@@ -39,13 +39,6 @@ beforeAll(async () => {
     await rm(folder, { recursive: true, force: true })
   }
 })
-
-/** Numbers below `bound`, the same for a seed. */
-function numbers(seed: number): (bound: number) => number {
-  const stream = new DataView(pseudoRandom(1 << 16, seed).buffer)
-  let at = 0
-  return bound => stream.getUint32((4 * at++) % (1 << 16), true) % bound
-}
 
 /** What the records should be, by epoch. */
 type Model = Map<number, Uint8Array[]>

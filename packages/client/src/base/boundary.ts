@@ -102,6 +102,6 @@ function shown(value: unknown): string {
   return typeof value === 'object' && value !== null ? `an object (${tagOf(value)})` : String(value)
 }
 
-function tagOf(value: unknown): string {
+export function tagOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice('[object '.length, -1)
 }

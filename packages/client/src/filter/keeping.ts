@@ -6,7 +6,7 @@ import { ATTEMPTS } from '../base/constants.js'
 import type { Environment } from '../platform/environment.js'
 import { type Agreed, readManifest } from '../servers/manifests.js'
 import type { Signing } from '../servers/signatures.js'
-import { isMoved } from '../store/storage.js'
+import { isMoved, readable } from '../store/storage.js'
 import { type StateHead, type StateStore, StateUnreadableError } from '../store/store.js'
 import { HeldFilter, hasHash, type Working } from './held.js'
 
@@ -85,11 +85,4 @@ function agreedIn(head: StateHead | undefined): Agreed | undefined {
   const { manifest: bytes, signature } = head.record
   const manifest = readManifest(bytes)
   return manifest && { manifest, bytes, signature }
-}
-
-async function readable(store: StateStore): Promise<StateHead | undefined> {
-  return await store.read().catch((error: unknown) => {
-    if (error instanceof StateUnreadableError) return undefined
-    throw error
-  })
 }

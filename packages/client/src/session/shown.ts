@@ -10,8 +10,8 @@ import { sleep } from '../servers/ask.js'
 import { type Servers, shownIdentity } from '../servers/parties.js'
 import type { EpochId } from '../servers/signatures.js'
 import type { Parts } from '../state/machine.js'
-import { isMoved } from '../store/storage.js'
-import { type StateHead, type StateStore, StateUnreadableError } from '../store/store.js'
+import { isMoved, readable } from '../store/storage.js'
+import type { StateHead, StateStore } from '../store/store.js'
 
 const NOTHING = new Uint8Array()
 const SCHEME = 'shown'
@@ -78,13 +78,6 @@ async function openedBy(environment: Environment, servers: Servers) {
   }
   await store.close()
   return undefined
-}
-
-async function readable(store: StateStore): Promise<StateHead | undefined> {
-  return await store.read().catch((error: unknown) => {
-    if (error instanceof StateUnreadableError) return undefined
-    throw error
-  })
 }
 
 function encoded({ databaseId, epoch }: EpochId): Uint8Array {

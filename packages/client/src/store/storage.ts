@@ -5,6 +5,7 @@ import type { OnEvent, StorageKind } from '../base/events.js'
 import type { Identity } from './identity.js'
 import {
   type DurableStore,
+  type StateHead,
   StateMovedError,
   type StateStore,
   StateUnreadableError,
@@ -110,6 +111,14 @@ export class StoreFailure extends StorageError {}
 /** Whether the store has refused a write because it holds something else: it has to be read anew. */
 export function isMoved(error: unknown): boolean {
   return error instanceof StateMovedError || error instanceof StateUnreadableError
+}
+
+/** The head; undefined: none that can be read. */
+export async function readable(store: StateStore): Promise<StateHead | undefined> {
+  return await store.read().catch((error: unknown) => {
+    if (error instanceof StateUnreadableError) return undefined
+    throw error
+  })
 }
 
 function failureOf(cause: unknown, parameters: readonly unknown[]): StoreFailure {

@@ -1,6 +1,6 @@
 // The checks of what a test passes to `fakeMap()` and to its methods. A test in plain JavaScript has no types.
 
-import { expected, oneOf } from '../base/boundary.js'
+import { expected, oneOf, tagOf } from '../base/boundary.js'
 import { KeyhushError, UsageError } from '../base/errors.js'
 import type { MapEvent } from '../base/events.js'
 
@@ -75,8 +75,4 @@ export function checkEvent(event: MapEvent): void {
   }
   if (event.type === 'mode' && event.mode !== undefined) oneOf('announce: mode', MODES, event.mode)
   if (event.type === 'filter') oneOf('announce: state', ['loading', 'ready', 'behind'], event.state)
-}
-
-function tagOf(value: unknown): string {
-  return Object.prototype.toString.call(value).slice('[object '.length, -1)
 }

@@ -383,6 +383,15 @@ export function drip(clock: ManualClock, path: string, ms: number): Misbehave {
   })
 }
 
+/** Every instant answer of a server is changed. */
+export function lying(network: Network, server: string, lie: (answer: Uint8Array) => void): void {
+  network.misbehave[server] = on(INSTANT_PATH, async genuine => {
+    const answer = await bytesOf(genuine)
+    lie(answer)
+    return ok(answer)
+  })
+}
+
 /** Answers as if it had these databases, and no others. */
 export function having(server: string, signatures: readonly SignatureInfo[], ...databases: Database[]): Misbehave {
   const other = new Network({ [server]: databases })

@@ -15,6 +15,7 @@ import { blake3 } from '@noble/hashes/blake3.js'
 import { expect } from 'vitest'
 import type { Epochs } from '../../../../server/dist/database/epochs.js'
 import { answerQuery } from '../../../../server/dist/http/routes/answer.js'
+import { pseudoRandom } from '../../../../server/test/helpers.js'
 import { Ceremony, decodeKey, decodeRows, verify } from './reference.js'
 
 /** A server's reply to a query, once it is proved. */
@@ -124,4 +125,11 @@ export function expectVerified(
   const lie = Uint8Array.from(answer) // a Buffer would be cut without being copied
   lie[HEADER_BYTES]! ^= 1
   expect(isGenuine(manifest, known, lie, offsets)).toBe(false)
+}
+
+/** Numbers below `bound`, the same for a seed. */
+export function numbers(seed: number): (bound: number) => number {
+  const stream = new DataView(pseudoRandom(1 << 16, seed).buffer)
+  let at = 0
+  return bound => stream.getUint32((4 * at++) % (1 << 16), true) % bound
 }

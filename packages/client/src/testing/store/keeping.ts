@@ -1,5 +1,6 @@
 // What was stored comes back as it was.
 
+import { equalBytes } from '@keyhush/protocol'
 import type { StateStore } from '../../store/store.js'
 import { expectEqual } from '../expect.js'
 import { bytes, epochOf, observe } from '../fixtures.js'
@@ -110,7 +111,7 @@ export const KEEPING: readonly Case[] = [
       await bench.store.complete(A.hintId, 0, large)
       await bench.crash()
       const { checkpoint, directory } = await bench.store.readHint(A.hintId)
-      if (!sameBytes(checkpoint, large) || !sameBytes(directory, large))
+      if (!equalBytes(checkpoint, large) || !equalBytes(directory, large))
         throw new Error('a large value came back changed')
       const none = new Uint8Array()
       await bench.store.putPending(A.hintId, 0, none)
@@ -132,12 +133,8 @@ export const KEEPING: readonly Case[] = [
       for (const length of [2 ** 20, 2 ** 19 + 1, 2 ** 19, 2 ** 19 - 33, 7]) {
         await store.putPartial(A.hintId, 0, large.slice(0, length))
         const { partial } = await store.readPartial(A.hintId)
-        if (!sameBytes(partial, large.subarray(0, length))) throw new Error(`${length} bytes came back changed`)
+        if (!equalBytes(partial, large.subarray(0, length))) throw new Error(`${length} bytes came back changed`)
       }
     },
   },
 ]
-
-function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length && a.every((byte, i) => byte === b[i])
-}
