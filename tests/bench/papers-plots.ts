@@ -174,15 +174,7 @@ export function parse(csv: string): Figure[] {
         ([, quoted, plain]) => quoted ?? plain ?? '',
       )
       if (cells.length !== 7) throw new RangeError(`expected seven cells, got ${line}`)
-      const [table, row, column, kind, value, least, most] = cells as [
-        string,
-        string,
-        string,
-        string,
-        string,
-        string,
-        string,
-      ]
+      const [table = '', row = '', column = '', kind = '', value = '', least = '', most = ''] = cells
       return { table, row, column, kind, value, least, most }
     })
 }

@@ -5,6 +5,7 @@
 
 import { type Core, type DatabaseHandle, loadCore } from '@keyhush/wasm'
 import { memory } from '../support/wasm.js'
+import { milliseconds } from './compute.js'
 import { pseudorandomBytes } from './stage.js'
 
 const RUNS = 5
@@ -40,28 +41,20 @@ export async function speeds(): Promise<number> {
   return 0
 }
 
-/** One server's pass for one query. */
+/** Milliseconds of one server's pass for one query. */
 function instantLookup(core: Core, database: DatabaseHandle): number {
   const { layout } = database
   const query = core.newInstantQuery(layout, Uint32Array.of(5), ENTROPY)
   const request = query.request(0)
   query.free()
   layout.free()
-  return least(() => {
-    const pass = core.newInstantPass(database, request, new Uint8Array(1))
-    while (pass.step(database));
-    pass.finish(database)
-    pass.free()
-  })
-}
-
-/** Milliseconds. */
-function least(work: () => unknown): number {
-  const times = Array.from({ length: RUNS }, () => {
-    const start = process.cpuUsage()
-    work()
-    const { user, system } = process.cpuUsage(start)
-    return (user + system) / 1000
-  })
+  const times = Array.from({ length: RUNS }, () =>
+    milliseconds(() => {
+      const pass = core.newInstantPass(database, request, new Uint8Array(1))
+      while (pass.step(database));
+      pass.finish(database)
+      pass.free()
+    }),
+  )
   return Math.min(...times)
 }
