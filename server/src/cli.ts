@@ -55,13 +55,13 @@ const counted = (flags: string, help: string, parse = wholeNumber) => new Option
 const formatOption = () =>
   new Option('--format <format>', 'format of the data file (default: from its extension)').choices(FORMATS)
 
+const encodingOption = (help: string) => new Option('--value-encoding <encoding>', help).choices(VALUE_ENCODINGS)
+
 /** Options of `build` and `dev`. */
 const dataOptions = () => [
   formatOption(),
   counted('--record-bytes <n>', 'bin: bytes of one record'),
-  new Option('--value-encoding <encoding>', 'csv, tsv, jsonl: encoding of the values (default: utf8)').choices(
-    VALUE_ENCODINGS,
-  ),
+  encodingOption('csv, tsv, jsonl: encoding of the values (default: utf8)'),
   counted(
     '--max-value-bytes <n>',
     'longest value that a change may bring, in bytes (default: the longest in the file)',
@@ -127,11 +127,7 @@ program
   .addOption(shapeOption('shape of the sharded database, as `keyhush plan --shards` writes it').makeOptionMandatory())
   .requiredOption('--out <dir>', 'directory of the parts')
   .addOption(formatOption())
-  .addOption(
-    new Option('--value-encoding <encoding>', 'encoding of the values, also in the parts (default: utf8)').choices(
-      VALUE_ENCODINGS,
-    ),
-  )
+  .addOption(encodingOption('encoding of the values, also in the parts (default: utf8)'))
   .action(async (files, options) => (await import('./commands/split.js')).split(files, options))
 
 program
@@ -296,7 +292,7 @@ program
   .requiredOption(
     '--key <file>',
     'key that signs the batch and the new manifest; without a batch, it signs the newest manifest. Given again: another key that signs manifests',
-    (file: string, before: string[] = []) => [...before, file],
+    severalOf,
   )
   .option('--record <folder>', 'record of what you published (default: the first --key with .record appended)')
   .option(
@@ -304,9 +300,7 @@ program
     'accept the manifest with this hash, which build printed, though the record does not have it',
     hash,
   )
-  .addOption(
-    new Option('--value-encoding <encoding>', 'encoding of the values (default: utf8)').choices(VALUE_ENCODINGS),
-  )
+  .addOption(encodingOption('encoding of the values (default: utf8)'))
   .option(
     '--log <folder>',
     'log that gets each epoch, so that apps can demand witnesses (docs/operations/witnesses.md); `keyhush log` makes it',
@@ -362,9 +356,7 @@ program
     'with --cosign: folder `public` of the log, or its URL, for the entries before the first epoch that was checked',
   )
   .addHelpText('after', AUDIT_EXITS)
-  .exitOverride(error => {
-    throw new CommanderError(error.exitCode && 2, error.code, error.message) // 1 says that there is a contradiction
-  })
+  .exitOverride(wrongCall) // 1 says that there is a contradiction
   .action(async options => {
     status.failed = 2
     try {
@@ -389,18 +381,12 @@ program
     'read keys from standard input as build reads txt, one a line; eight are looked up at once, fewer are padded',
   )
   .option('--json', 'print lines of JSON: {"key", "value"}; value is null if absent; base64 instead if not UTF-8')
-  .addOption(
-    new Option('--value-encoding <encoding>', 'encoding that values are printed in (default: utf8)').choices(
-      VALUE_ENCODINGS,
-    ),
-  )
+  .addOption(encodingOption('encoding that values are printed in (default: utf8)'))
   .addHelpText(
     'after',
     '\nExit status: 0 if a key was found, 1 if none was, 2 if a lookup failed, 6 if standard output is closed or full.',
   )
-  .exitOverride(error => {
-    throw new CommanderError(error.exitCode && 2, error.code, error.message) // 1 says that nothing was found
-  })
+  .exitOverride(wrongCall) // 1 says that nothing was found
   .action(async (keys, options) => {
     status.failed = 2
     status.done = await (await import('./commands/get.js')).get(keys, options)
@@ -439,11 +425,7 @@ ceremony
 ceremony
   .command('verify <transcript>')
   .description('Verify a transcript, list its contributions, and check that yours is among them.')
-  .option(
-    '--receipt <file>',
-    'receipt that `contribute` wrote for you; given again: another',
-    (file, before: string[] = []) => [...before, file],
-  )
+  .option('--receipt <file>', 'receipt that `contribute` wrote for you; given again: another', severalOf)
   .action(async (file, options) => (await ceremonies()).verify(file, options))
 
 async function ceremonies() {
@@ -544,7 +526,15 @@ function originOf(text: string): string | undefined {
   return url.origin === 'null' ? `${url.protocol}//${url.host}` : url.origin
 }
 
-/** `9090`, `10.0.0.1:9090`, `[::1]:9090`. */
+/** For an option that may be given again. */
+function severalOf(text: string, before: string[] = []): string[] {
+  return [...before, text]
+}
+
+/** Has a wrong call end with 2. */
+function wrongCall({ exitCode, code, message }: CommanderError): never {
+  throw new CommanderError(exitCode && 2, code, message)
+}
 
 function commaSeparated(text: string): string[] {
   return text.split(',')

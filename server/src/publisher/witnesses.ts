@@ -11,6 +11,7 @@ import {
   type Witness,
 } from '@keyhush/protocol/log'
 import { verifies } from '../base/ed25519.js'
+import { bodyOf } from './server.js'
 import { formatSubmission } from './submission.js'
 
 const TIMEOUT_MILLISECONDS = 10_000
@@ -50,7 +51,7 @@ export async function askWitness(
       const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS)
       const response = await fetch(`${witness.url}/add-checkpoint`, { method: 'POST', body, redirect: 'error', signal })
       status = response.status
-      text = await textOf(response)
+      text = Buffer.from(await bodyOf(response, MOST_BYTES)).toString() // of a longer one the beginning, which is no signature
     } catch (error) {
       const { cause, message } = error as Error
       return { reason: `expected a reply, got none (${cause instanceof Error ? cause.message : message})` }
@@ -79,16 +80,4 @@ export async function askWitness(
       throw error
     }
   }
-}
-
-/** The text of a reply; of a longer one the beginning, which is no signature. */
-async function textOf({ body }: Response): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of body ?? []) {
-    chunks.push(chunk)
-    bytes += chunk.length
-    if (bytes > MOST_BYTES) break
-  }
-  return Buffer.concat(chunks).toString()
 }
