@@ -14,7 +14,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { freePort } from '../../server/test/helpers.js'
 import { distinctRecords, startPair, temporaryFolder } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
-import { env, pack, ran, root, run, write } from './packed.js'
+import { env, pack, ran, root, run, tool, write } from './packed.js'
 
 const packages = {
   protocol: 'packages/protocol',
@@ -25,8 +25,6 @@ const packages = {
 }
 type PackageName = keyof typeof packages
 const packageNames = Object.keys(packages) as PackageName[]
-
-const tool = (path: string, ...args: string[]) => run(root, process.execPath, join(root, 'node_modules', path), ...args)
 
 /** The exports of a package: its entries, and their files. */
 function exportsOf(name: PackageName): { entries: string[]; files: string[] } {

@@ -29,6 +29,10 @@ export async function runWith(env: NodeJS.ProcessEnv, cwd: string, command: stri
   }
 }
 
+/** What a command of npm's packages prints here. */
+export const tool = (path: string, ...args: string[]) =>
+  run(root, process.execPath, join(root, 'node_modules', path), ...args)
+
 /** Writes files below a folder, with the folders that they are in. */
 export async function write(folder: string, files: Readonly<Record<string, string | Uint8Array>>): Promise<void> {
   for (const [name, contents] of Object.entries(files)) {

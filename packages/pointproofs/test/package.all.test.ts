@@ -1,19 +1,11 @@
 // The package as it would be published, in an app that has installed it beside the others.
 
-import { execFile } from 'node:child_process'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+import { basename, join } from 'node:path'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { pack, root, run, tool } from '../../../tests/package/packed.js'
 import { temporaryFolder } from '../../../tests/support/servers.js'
-
-const root = fileURLToPath(new URL('../../..', import.meta.url))
-const env = { ...process.env, npm_config_prefer_offline: 'true', npm_config_audit: 'false', npm_config_fund: 'false' }
-const run = async (cwd: string, command: string, ...args: string[]) =>
-  (await promisify(execFile)(command, args, { cwd, env })).stdout
-const tool = (path: string, ...args: string[]) => run(root, process.execPath, join(root, 'node_modules', path), ...args)
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let app: string
@@ -25,11 +17,9 @@ beforeAll(async () => {
   await mkdir(app)
   await writeFile(join(app, 'package.json'), '{ "type": "module", "private": true }')
   const workspaces = ['packages/protocol', 'packages/wasm', 'packages/client', 'packages/pointproofs', 'server']
-  const flags = workspaces.flatMap(name => ['-w', name])
-  const printed = await run(root, 'npm', 'pack', ...flags, '--pack-destination', app, '--silent')
-  const files = printed.trim().split('\n')
-  await run(app, 'npm', 'install', '--silent', ...files.map(file => `./${file}`))
-  tarball = join(app, files.find(file => file.includes('pointproofs'))!)
+  const files = await pack(workspaces, app)
+  await run(app, 'npm', 'install', '--silent', ...files)
+  tarball = files.find(file => basename(file).includes('pointproofs'))!
 })
 afterAll(() => folder.remove())
 
