@@ -1,22 +1,19 @@
 // A host of files, as there are thousands: it ignores what stands behind `?`, and knows nothing of Keyhush.
 
-import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { RequestListener } from 'node:http'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
+import { type Site, serve } from './web.js'
 
 /** The bytes at a path that begins with `/`; undefined: there are none. */
 export type Files = (path: string) => Uint8Array | undefined | Promise<Uint8Array | undefined>
 
-export interface StaticHost {
-  readonly url: string
+export interface StaticHost extends Site {
   /** what it was asked for, with its query */
   readonly asked: string[]
   /** what answers from now on: files, or something else altogether */
   files: Files | RequestListener
-  readonly close: () => Promise<void>
 }
 
 const PAGE = '<!doctype html><title>A page</title><p>This is a page.'
@@ -33,7 +30,7 @@ export async function startStaticHost(
   how: 'plain' | 'everything' | 'forbidding' | 'gzip' = 'plain',
 ): Promise<StaticHost> {
   const asked: string[] = []
-  const server = createServer(async (request, response) => {
+  const site = await serve(async (request, response) => {
     if (host.files.length === 2) return (host.files as RequestListener)(request, response)
     asked.push(request.url!)
     const bytes = await (host.files as Files)(new URL(request.url!, 'http://host').pathname)
@@ -44,12 +41,7 @@ export async function startStaticHost(
     } else if (how === 'gzip') {
       response.writeHead(200, { ...headers, 'content-encoding': 'gzip' }).end(gzipSync(bytes))
     } else response.writeHead(200, headers).end(bytes)
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const close = async () => {
-    server.closeAllConnections()
-    await new Promise(resolve => server.close(resolve))
-  }
-  const host = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked, files, close }
+  })
+  const host = { ...site, asked, files }
   return host
 }
