@@ -1,8 +1,9 @@
 // What an open map asks real servers for when the publisher makes an epoch.
 
-import { type KeyhushMap, open } from '@keyhush/client'
+import { open } from '@keyhush/client'
 import { startServers, type TestServers } from '@keyhush/server/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { reached } from '../support/servers.js'
 
 const EPOCHS = 5
 let servers: TestServers
@@ -10,15 +11,6 @@ beforeAll(async () => {
   servers = await startServers(Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`key ${i}`, `value ...${i}`])))
 })
 afterAll(() => servers.close())
-
-/** Resolves when the map is at this epoch, or a later one. */
-function reached(map: KeyhushMap, epoch: number): Promise<void> {
-  return new Promise(resolve => {
-    const look = () => map.epoch >= epoch && resolve()
-    map.on('updated', look)
-    look()
-  })
-}
 
 describe.each([
   ['instant', 0],

@@ -1,11 +1,11 @@
 // The servers for tests of apps: each misbehaviour shows as documented, and ends when it is switched off.
 
 import { once } from 'node:events'
-import { createServer, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { request } from 'node:http'
 import { type KeyhushError, open } from '@keyhush/client'
 import { type Misbehaviour, startServers, type TestServers } from '@keyhush/server/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { serve } from '../support/web.js'
 
 let both: TestServers
 
@@ -57,12 +57,11 @@ test('a server that lies cannot be named in mode instant, and is replaced in a d
 
 test('a request whose target names another host reaches that host through neither server', async () => {
   let reached = 0
-  const other = createServer((_, reply) => {
+  const other = await serve((_, reply) => {
     reached++
     reply.end()
   })
-  await once(other.listen(0, '127.0.0.1'), 'listening')
-  const host = `//127.0.0.1:${(other.address() as AddressInfo).port}/v1/manifest`
+  const host = `${other.url.replace('http:', '')}/v1/manifest`
   for (const server of both.servers) {
     for (const path of [host, `http:${host}`]) {
       const [reply] = await once(request(server, { path }).end(), 'response')
@@ -70,7 +69,7 @@ test('a request whose target names another host reaches that host through neithe
     }
   }
   expect(reached).toBe(0)
-  other.close()
+  await other.close()
 })
 
 test('fork: neither server is believed', async () => {

@@ -2,12 +2,12 @@
 
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type KeyhushMap, open } from '@keyhush/client'
+import { open } from '@keyhush/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runKeyhush } from '../../server/test/command.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
-import { databaseIdOf, temporaryFolder } from '../support/servers.js'
+import { databaseIdOf, reached, temporaryFolder } from '../support/servers.js'
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let publisherKey: string
@@ -39,15 +39,6 @@ async function publish(value?: string): Promise<void> {
   await writeFile(path('batch.jsonl'), `${JSON.stringify({ op: 'edit', key: 'otter', value })}\n`)
   const batch = value === undefined ? [] : [path('batch.jsonl')]
   await runKeyhush('publish', '--servers', urls().join(), '--key', path('publisher.key'), ...batch)
-}
-
-/** Resolves when the map is at this epoch. */
-function reached(map: KeyhushMap, epoch: number): Promise<void> {
-  return new Promise(resolve => {
-    const look = () => map.epoch >= epoch && resolve()
-    map.on('updated', look)
-    look()
-  })
 }
 
 test('servers follow three epochs, one catches up from the first, and open maps follow', async () => {

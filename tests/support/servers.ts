@@ -3,6 +3,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { KeyhushMap } from '@keyhush/client'
 import { encodeBatch, toHex } from '@keyhush/protocol'
 import {
   type BuildOptions,
@@ -97,4 +98,13 @@ export function distinctRecords(count: number, bytes: number): Uint8Array[] {
   return Array.from({ length: count }, (_, i) =>
     Uint8Array.from({ length: bytes }, (_, b) => ((i + 1) * 0x9e3779b1 + b * 0x85ebca6b) >>> (8 * (b % 4))),
   )
+}
+
+/** Resolves when the map is at this epoch, or a later one. */
+export function reached(map: KeyhushMap, epoch: number): Promise<void> {
+  return new Promise(resolve => {
+    const look = () => map.epoch >= epoch && resolve()
+    map.on('updated', look)
+    look()
+  })
 }
