@@ -72,16 +72,32 @@ async function shows(answer: object): Promise<void> {
   expect(last()).toMatchObject(answer)
 }
 
+interface Counted {
+  readonly asked: string[]
+  readonly signals: AbortSignal[]
+  /** Lookups wait from now on, until what this returns is called. */
+  hold(): () => Promise<void>
+}
+
 /** Counts what is asked of it, begun or not. */
-function counted(map: FakeMap): FakeMap & { readonly asked: string[]; readonly signals: AbortSignal[] } {
+function counted(map: FakeMap): FakeMap & Counted {
   const asked: string[] = []
   const signals: AbortSignal[] = []
-  const getText: KeyhushMap['getText'] = (key, options) => {
+  let free: Promise<void> | undefined
+  const getText: KeyhushMap['getText'] = async (key, options) => {
     asked.push(String(key))
     if (options?.signal !== undefined) signals.push(options.signal)
-    return map.getText(key, options)
+    if (free !== undefined) await free
+    return await map.getText(key, options)
   }
-  return new Proxy(Object.assign(map, { asked, signals }), {
+  const hold = () => {
+    let release = () => {}
+    free = new Promise(resolve => {
+      release = resolve
+    })
+    return () => act(async () => release())
+  }
+  return new Proxy(Object.assign(map, { asked, signals, hold }), {
     get(target, name) {
       if (name === 'getText') return getText
       const member: unknown = Reflect.get(target, name, target)
@@ -91,23 +107,28 @@ function counted(map: FakeMap): FakeMap & { readonly asked: string[]; readonly s
 }
 
 test('a lookup goes from loading to what is found, or to proved absence, and is made once', async () => {
-  const map = counted(fakeMap({ otter: 'river' }, { delayMs: 10 }))
+  const map = counted(fakeMap({ otter: 'river' }))
+  const first = map.hold()
   await render({ map, wanted: 'otter' })
   expect(last()).toMatchObject({ status: 'loading', value: undefined, error: undefined })
+  await first()
   await shows({ status: 'found', value: 'river' })
   await passed()
   await render({ map, wanted: 'otter' }) // again, with nothing new
   await passed(20)
   expect([last().status, map.asked]).toEqual(['found', ['otter']])
+  const second = map.hold()
   await render({ map, wanted: 'auk' })
   expect(last().status).toBe('loading')
-  await passed(20)
-  expect([last().status, map.asked]).toEqual(['absent', ['otter', 'auk']])
+  await second()
+  await shows({ status: 'absent' })
   // No other key is remembered.
+  const third = map.hold()
   await render({ map, wanted: 'otter' })
   expect(last().status).toBe('loading')
-  await passed(20)
-  expect([last().status, map.asked]).toEqual(['found', ['otter', 'auk', 'otter']])
+  await third()
+  await shows({ status: 'found' })
+  expect(map.asked).toEqual(['otter', 'auk', 'otter'])
 })
 
 test('without a key there is no lookup, and without a map it waits', async () => {
@@ -141,12 +162,13 @@ test('values are read as bytes and as JSON, too', async () => {
 })
 
 test('a failure is shown, and looked up again when it is asked to, once', async () => {
-  const map = counted(fakeMap({ otter: 'river' }, { delayMs: 200 }))
+  const map = counted(fakeMap({ otter: 'river' }))
   const error = new NetworkError('https://a.example', 'away')
   map.failWith(error)
   await render({ map, wanted: 'otter' })
   await shows({ status: 'error', value: undefined, error })
   map.failWith(undefined)
+  const release = map.hold()
   const { refetch } = last()
   await act(() => {
     refetch()
@@ -154,6 +176,7 @@ test('a failure is shown, and looked up again when it is asked to, once', async 
   })
   await act(() => last().refetch()) // while it is loading
   expect(last().refetch).toBe(refetch)
+  await release()
   await shows({ status: 'found' })
   expect(map.asked.length).toBe(2)
 })
@@ -167,10 +190,12 @@ test('a lookup that takes too long is shown as an error, whose code narrows it',
 })
 
 test('a slow lookup says which servers it waits for, until it is over', async () => {
-  const map = fakeMap({ otter: 'river' }, { delayMs: 1000 })
+  const map = counted(fakeMap({ otter: 'river' }))
+  const release = map.hold()
   await render({ map, wanted: 'otter' })
   await act(async () => map.announce({ type: 'slow', servers: ['https://a.example'] }))
   expect(last()).toMatchObject({ status: 'loading', slow: ['https://a.example'] })
+  await release()
   await shows({ status: 'found', value: 'river' })
   expect(last().slow).toBeUndefined()
 })
@@ -299,12 +324,14 @@ test('after a change of the list an answer is outdated, and no lookup is made un
 })
 
 test('with `follow` the answer stays until the next one is there', async () => {
-  const map = counted(fakeMap({ otter: 'river' }, { delayMs: 20 }))
+  const map = counted(fakeMap({ otter: 'river' }))
   const options = { follow: true }
   await render({ map, wanted: 'otter', options })
   await shows({ status: 'found', value: 'river', outdated: false })
+  const release = map.hold()
   await act(async () => map.publish(LAKES))
   expect(last()).toMatchObject({ status: 'found', value: 'river', outdated: true })
+  await release()
   await until(() => !last().outdated)
   expect(last()).toMatchObject({ status: 'found', value: 'lakes' })
   await act(async () => map.publish([{ op: 'delete', key: 'otter' }]))
@@ -317,9 +344,11 @@ test('a change during a lookup counts, as well', async () => {
     [false, 1],
     [true, 2],
   ] as const) {
-    const map = counted(fakeMap({ otter: 'river' }, { delayMs: 200 }))
+    const map = counted(fakeMap({ otter: 'river' }))
+    const release = map.hold()
     await render({ map, wanted: 'otter', options: { follow } })
     await act(async () => map.publish(LAKES))
+    await release()
     await until(() => last().status === 'found' && last().outdated === !follow)
     expect(last()).toMatchObject({ value: 'lakes', outdated: !follow })
     expect(map.asked.length).toBe(lookups)
@@ -338,12 +367,14 @@ test('an error is not looked up again after a change, and one after a change is 
 })
 
 test('refetch() while a change is followed makes a lookup of its own', async () => {
-  const map = counted(fakeMap({ otter: 'river' }, { delayMs: 200 }))
+  const map = counted(fakeMap({ otter: 'river' }))
   await render({ map, wanted: 'otter', options: { follow: true } })
   await shows({ status: 'found' })
+  const release = map.hold()
   await act(async () => map.publish(LAKES))
   await act(async () => last().refetch())
   expect(last().status).toBe('loading')
+  await release()
   await shows({ status: 'found', value: 'lakes', outdated: false })
   expect(map.asked.length).toBe(3)
 })
@@ -383,8 +414,9 @@ const told = (changes: readonly Change[]) =>
 
 test('a watched key shows its value and each change, and is looked up once', async () => {
   const map = fakeMap({ otter: 'river' }, { delayMs: 10 })
+  const before = shownOfWatch.length
   await renderWatch({ map, wanted: 'otter' })
-  expect(watched()).toMatchObject({ status: 'loading', value: undefined, changes: [], checked: undefined })
+  expect(shownOfWatch[before]).toMatchObject({ status: 'loading', value: undefined, changes: [], checked: undefined })
   await until(() => watched().status !== 'loading')
   expect(watched()).toMatchObject({ status: 'found', value: 'river', changes: [], checked: expect.any(Date) })
   await act(async () => map.publish(LAKES))
