@@ -265,12 +265,14 @@ describe.each([
   test('no call is taken while a listener runs; after it they are', async () => {
     const { map, publish, watch, close } = await open()
     await watch()
-    const asked = new Promise<unknown[]>(resolve => {
-      const calls = [() => map.get('otter'), () => map.sync(), () => map.watch('auk', () => {})]
-      const listener = () => void Promise.allSettled(calls.map(call => call())).then(resolve)
-      void map.watch('otter', listener).then(() => publish(EDIT))
+    const calls = [() => map.get('otter'), () => map.sync(), () => map.watch('auk', () => {})]
+    let asked: Promise<unknown[]> | undefined
+    await map.watch('otter', () => {
+      asked = Promise.allSettled(calls.map(call => call()))
     })
-    for (const outcome of await asked) {
+    await publish(EDIT)
+    await expect.poll(() => asked).toBeDefined()
+    for (const outcome of await asked!) {
       expect(outcome).toMatchObject({ reason: { code: 'usage', message: expect.stringMatching(/listener of watch/) } })
     }
     expect(await map.getText('otter')).toBe('lakes')
