@@ -25,7 +25,7 @@ import {
 } from '@keyhush/client/react/instant'
 import { type FakeMap, fakeMap } from '@keyhush/client/testing'
 import { startServers, type TestServers } from '@keyhush/server/testing'
-import { Activity, act, createElement, StrictMode } from 'react'
+import { Activity, act, createElement, type FunctionComponent, StrictMode } from 'react'
 import { createRoot, type Root } from 'react-dom/client'
 import { renderToString } from 'react-dom/server'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, expectTypeOf, test, vi } from 'vitest'
@@ -44,12 +44,16 @@ afterEach(async () => {
   globalThis.IS_REACT_ACT_ENVIRONMENT = false
 })
 
-interface Asked {
+interface Asked<Options = LookupOptions, Wanted = string | Uint8Array> {
   readonly map: KeyhushMap | undefined
-  readonly wanted: string | Uint8Array | undefined
+  readonly wanted: Wanted | undefined
   readonly as?: keyof ReadAs
-  readonly options?: LookupOptions
+  readonly options?: Options
 }
+
+/** Under StrictMode, as in development. */
+const strictly = <P extends object>(component: FunctionComponent<P>, props: P) =>
+  act(async () => root.render(createElement(StrictMode, null, createElement(component, props))))
 
 const shown: Lookup<unknown>[] = []
 const last = () => shown.at(-1)!
@@ -58,9 +62,7 @@ function Answer({ map, wanted, as = 'text', options }: Asked) {
   return null
 }
 
-/** Under StrictMode, as in development. */
-const render = (asked: Asked) =>
-  act(async () => root.render(createElement(StrictMode, null, createElement(Answer, asked))))
+const render = (asked: Asked) => strictly(Answer, asked)
 /** Lets what was given up, and what it takes, end. */
 const passed = (ms = 0) => act(() => new Promise(resolve => setTimeout(resolve, ms)))
 /** Waits until this is so, in `act` all the while. */
@@ -223,18 +225,12 @@ test('another key, and unmounting, give the lookup before up: here alone, what h
 
 const shownOfSeveral: Lookups<unknown>[] = []
 const lastOfSeveral = () => shownOfSeveral.at(-1)!
-interface SeveralAsked {
-  readonly map: KeyhushMap
-  readonly wanted: readonly (string | Uint8Array)[] | undefined
-  readonly as?: keyof ReadAs
-  readonly options?: LookupsOptions
-}
+type SeveralAsked = Asked<LookupsOptions, readonly (string | Uint8Array)[]>
 function Answers({ map, wanted, as = 'text', options }: SeveralAsked) {
   shownOfSeveral.push(useLookups(map, wanted, as, options))
   return null
 }
-const renderSeveral = (asked: SeveralAsked) =>
-  act(async () => root.render(createElement(StrictMode, null, createElement(Answers, asked))))
+const renderSeveral = (asked: SeveralAsked) => strictly(Answers, asked)
 
 test('several keys are one lookup, and a new list of the same keys is none', async () => {
   const map = fakeMap({ otter: 'river', heron: 'shore' })
@@ -395,18 +391,12 @@ test('a component that was hidden during a change learns of it when it is shown 
 
 const shownOfWatch: WatchedKey<unknown>[] = []
 const watched = () => shownOfWatch.at(-1)!
-interface WatchAsked {
-  readonly map: KeyhushMap | undefined
-  readonly wanted: string | Uint8Array | undefined
-  readonly as?: keyof ReadAs
-  readonly options?: UseWatchOptions
-}
+type WatchAsked = Asked<UseWatchOptions>
 function Owner({ map, wanted, as = 'text', options }: WatchAsked) {
   shownOfWatch.push(useWatch(map, wanted, as, options))
   return null
 }
-const renderWatch = (asked: WatchAsked) =>
-  act(async () => root.render(createElement(StrictMode, null, createElement(Owner, asked))))
+const renderWatch = (asked: WatchAsked) => strictly(Owner, asked)
 const textOf = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
 /** What a page shows of changes. */
 const told = (changes: readonly Change[]) =>
@@ -570,7 +560,7 @@ function Page({ options, open: instead, wanted }: Opened) {
   opened.push(state)
   return createElement(Answer, { map: state.map, wanted })
 }
-const mount = (page: Opened) => act(async () => root.render(createElement(StrictMode, null, createElement(Page, page))))
+const mount = (page: Opened) => strictly(Page, page)
 const servers = ['https://a.example', 'https://b.example'] as const
 
 test('a map is opened once, and closed when the page is left', async () => {
@@ -718,7 +708,7 @@ describe('on real servers', () => {
       shownOfSeveral.push(useLookups(state.map, ['heron', 'auk'], 'text', { padTo: 4 }))
       return null
     }
-    await act(async () => root.render(createElement(StrictMode, null, createElement(Instant))))
+    await strictly(Instant, {})
     await until(() => lastOfSeveral().status !== 'loading')
     expect(lastOfSeveral()).toMatchObject({ status: 'answered', values: ['shore', undefined] })
     const { map } = opened.at(-1)!
@@ -739,7 +729,7 @@ describe('on real servers', () => {
       shownOfWatch.push((mode === 'instant' ? useInstantWatch : useWatch)(map, 'newt', 'text'))
       return null
     }
-    await act(async () => root.render(createElement(StrictMode, null, createElement(Own))))
+    await strictly(Own, {})
     await until(() => watched().status === 'found')
     const lookups = map!.stats.lookups
     await both.publish([{ op: 'edit', key: 'newt', value }])
@@ -767,7 +757,7 @@ describe('on real servers', () => {
         answers[1] = useLookup(map, 'heron', 'text')
         return null
       }
-      await act(async () => root.render(createElement(StrictMode, null, createElement(Two))))
+      await strictly(Two, {})
       await until(() => answers.every(({ status }) => status === 'found'))
       expect(map!.stats.lookups).toBe(2)
       const sent = () => map!.stats.servers.map(({ lookups }) => lookups.bytesUp)
