@@ -4,7 +4,9 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { destinationOf, faultsOf, repositoryUrl, routesOf, sidebarsOf, titleOf } from '../tools/site/index.mjs'
+import { faultsOf } from '../tools/site/check.mjs'
+import { destinationOf, repositoryUrl, routesOf, titleOf } from '../tools/site/pages.mjs'
+import { sidebarsOf } from '../tools/site/sidebar.mjs'
 import { temporaryFolder } from './support/servers.js'
 
 const PAGES = ['README.md', 'docs/costs.md', 'docs/operations/README.md', 'docs/operations/keys.md', 'server/README.md']
