@@ -80,7 +80,7 @@ export async function rehearse([packed]: readonly string[]): Promise<number> {
       await mkdir(app('service'))
       await run(app('service'), 'npm', 'init', '--yes')
       await run(app('service'), 'npm', 'install', '--ignore-scripts', '@keyhush/client', '@keyhush/server')
-      await write(app('service'), { 'service.mjs': await readFile(join(import.meta.dirname, 'apps/service.mjs')) })
+      await write(app('service'), { 'service.mjs': await readFile(join(import.meta.dirname, 'service.mjs')) })
       const service = await run(app('service'), 'node', 'service.mjs', '--once')
       note(`a new service in Node: ${service.trim()}`)
       const list = await readFile(join(elsewhere, `keyhush-${version}.sums`), 'utf8')
