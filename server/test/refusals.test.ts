@@ -15,6 +15,7 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import type { FastifyInstance } from 'fastify'
 import { expect, test } from 'vitest'
+import { Refusal } from '../dist/base/refusal.js'
 import type { UpdatableDatabase } from '../dist/index.js'
 import { builtDataset, changed, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn, KEYED, opened, storageOf } from './updatable-helpers.js'
@@ -380,4 +381,9 @@ test('a database that does not change has no fence, no events and nothing for pu
   ]) {
     expect([message.url, await send(app, message)]).toEqual([message.url, '404 not_found'])
   }
+})
+
+test('a refusal has no stack, which took a third of a refused request; other errors have theirs', () => {
+  expect(new Refusal('rate_limited', 'too many').stack).not.toContain('\n')
+  expect(new Error('ours').stack).toContain('\n')
 })

@@ -23,7 +23,11 @@ export class Refusal extends Error {
     details: RefusalDetails = {},
     retryAfter = 1,
   ) {
+    // Nobody reads its stack, and floods are refused: making that took a third of the work.
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0
     super(message)
+    Error.stackTraceLimit = stackTraceLimit
     this.retryAfter = retryAfter
     this.code = code
     this.statusCode = statusCode
