@@ -13,7 +13,8 @@ export async function test(args) {
   const files = args.filter(isTestFile).map(fileCalled)
   const options = args.filter(arg => !isTestFile(arg))
   rmSync(sumOfTest, { force: true })
-  const sum = await summed(() => (files.length > 0 ? testFiles(files, options) : testSampled(options)))
+  const built = () => Promise.all([findBrowsers('chromium'), build()])
+  const sum = await summed(() => (files.length > 0 ? testFiles(files, options) : testWorkspaces(built, options)))
   if (args.length === 0) writeFileSync(sumOfTest, JSON.stringify(sum))
   return sum.failed === 0 ? 0 : 1
 }
@@ -29,11 +30,6 @@ export async function testAll(args) {
     return runs.flat()
   })
   return failed === 0 ? 0 : 1
-}
-
-/** What `npm test` runs. */
-async function testSampled(options) {
-  return await testWorkspaces(() => Promise.all([findBrowsers('chromium'), build()]), options)
 }
 
 /** `built`: builds all, and finds browsers: no test in TypeScript waits for an installation. */

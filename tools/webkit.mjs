@@ -1,5 +1,5 @@
 // Starts WebKit for tests: Debian's WebKitGTK with its own WebDriver, on an invisible screen (Xvfb). It treats pages, windows and
-// databases as Safari does. Or a web view, as apps with Capacitor have it. `node tools/webkit.mjs` prints the programs that it finds.
+// databases as Safari does. Or a web view, as apps with Capacitor have it.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -198,8 +198,4 @@ async function newSession(driver, group) {
     },
     close: () => call('DELETE', at),
   }
-}
-
-if (process.argv[1] === import.meta.filename) {
-  for (const name of ['webkit', 'web view', 'xvfb']) console.log(`${name}: ${await findBrowser(name)}`)
 }
