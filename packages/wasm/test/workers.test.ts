@@ -1,5 +1,5 @@
-// Tests instant passes in worker threads, over one shared copy of the database. The answers equal those of the core's own thread,
-// whatever runs at the same time, and while the memory grows.
+// Tests instant passes in the server's worker threads, over one shared copy of the database. The answers equal those of the core's own
+// thread, whatever runs at the same time, and while the memory grows.
 
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
@@ -24,7 +24,7 @@ class PassWorker {
   static async start(core: Core): Promise<PassWorker> {
     const stack = core.newWorkerStack()
     const workerData = { module: await core.workerModule(), memory: core.memory, stackEnd: stack.end }
-    const worker = new Worker(new URL('pass-worker.mjs', import.meta.url), { workerData })
+    const worker = new Worker(new URL('../../../server/dist/workers/thread.js', import.meta.url), { workerData })
     await once(worker, 'online')
     return new PassWorker(worker, stack)
   }
