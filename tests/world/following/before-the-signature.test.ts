@@ -1,4 +1,4 @@
-// Between a batch and its signature, and if the publisher dies there, nothing fails: O2 and O9 of the findings.
+// Between a batch and its signature, and if the publisher dies there, nothing fails.
 
 import { afterAll, expect, test } from 'vitest'
 import { sampled, THOROUGH } from '../../support/thorough.js'

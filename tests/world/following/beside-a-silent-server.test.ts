@@ -1,4 +1,4 @@
-// With fewer silent servers than may be missing, calls succeed, and soon once it is known who is silent: C1 and C2 of the findings.
+// With fewer silent servers than may be missing, calls succeed, and soon once it is known who is silent.
 
 import { afterAll, expect, test } from 'vitest'
 import { sampled } from '../../support/thorough.js'

@@ -1,4 +1,4 @@
-// What an epoch costs: four requests of an open page to two servers at most, lookups aside (W12 of the findings). And a made-up chain of
+// What an epoch costs: four requests of an open page to two servers at most, lookups aside. And a made-up chain of
 // manifests is not hashed whole (C5).
 
 import { afterAll, expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-// A download that a server drips or breaks off is done by another one: C4 of the findings.
+// A download that a server drips or breaks off is done by another one.
 
 import { afterAll, expect, test } from 'vitest'
 import { leaveGrounds, Stage } from './stage.js'

@@ -1,4 +1,4 @@
-// Calls end within their timeoutMs and a second, whatever a server does, and frozen time does not count: C3 and C7 of the findings.
+// Calls end within their timeoutMs and a second, whatever a server does, and frozen time does not count.
 
 import { afterAll, expect, test } from 'vitest'
 import { sampled } from '../../support/thorough.js'

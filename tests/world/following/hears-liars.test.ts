@@ -1,4 +1,4 @@
-// A server that announces what is not there, and drips, does not hold up what the others announce: C6 of the findings.
+// A server that announces what is not there, and drips, does not hold up what the others announce.
 
 import { afterAll, expect, test } from 'vitest'
 import { leaveGrounds, Stage } from './stage.js'

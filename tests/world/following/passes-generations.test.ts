@@ -1,4 +1,4 @@
-// A map follows through generations, however they began and whatever was signed in between: P1 and O1 of the findings.
+// A map follows through generations, however they began and whatever was signed in between.
 
 import { afterAll, expect, test } from 'vitest'
 import { sampled } from '../../support/thorough.js'

@@ -1,5 +1,5 @@
 // Running `publish` again: a renewal renews, a batch that was published before is not published again without a word, and a batch beyond
-// a generation's room is published: O3, O6 and P3 of the findings.
+// a generation's room is published.
 
 import { decodeManifest } from '@keyhush/protocol'
 import { afterAll, expect, test } from 'vitest'

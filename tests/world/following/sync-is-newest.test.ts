@@ -1,4 +1,4 @@
-// `sync()` resolves at the newest epoch that a server shows signed, or says who lacks it: P2 of the findings.
+// `sync()` resolves at the newest epoch that a server shows signed, or says who lacks it.
 
 import { afterAll, expect, test } from 'vitest'
 import { leaveGrounds, Stage } from './stage.js'

@@ -1,4 +1,4 @@
-// A server that says to come again in a second is asked again then, within the time that a call has: P5 of the findings.
+// A server that says to come again in a second is asked again then, within the time that a call has.
 
 import { afterAll, expect, test } from 'vitest'
 import { get } from '../questions.js'
