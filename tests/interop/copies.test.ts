@@ -9,10 +9,11 @@ import { corpusOf } from '../../tools/fuzz.mjs'
 import { layoutHandle } from '../support/wasm.js'
 import { always, both, bytes, layouts, script, wasm } from './both.js'
 import { type Layout, partitionBytes, split } from './reference/layout.js'
-import { type CoreVectors, readVectors, stream, type UpdateVectors } from './vectors.js'
+import core from './vectors/core.json' with { type: 'json' }
+import updates from './vectors/updates.json' with { type: 'json' }
+import { stream } from './vectors.js'
 
-const updates = readVectors<UpdateVectors>('updates')
-const { directoryReading: reading } = readVectors<CoreVectors>('core')
+const { directoryReading: reading } = core
 const corpus = (name: string) => corpusOf(name).map(input => Uint8Array.from(input))
 
 const ID = stream('id', 16)

@@ -10,9 +10,8 @@ import { Writer } from './reference/bytes.js'
 import { hash } from './reference/hash.js'
 import { type Suite, split } from './reference/layout.js'
 import { linearTag, multiply, tagPoint } from './reference/tags.js'
-import { type CoreVectors, type LookupVector, readVectors, stream } from './vectors.js'
-
-const vectors = readVectors<CoreVectors>('core')
+import vectors from './vectors/core.json' with { type: 'json' }
+import { stream } from './vectors.js'
 
 describe.each([
   ['the reference', reference],
@@ -75,7 +74,7 @@ describe.each([
 })
 
 /** Lives a vector's life and holds it to what it says. */
-function live(implementation: Implementation, vector: LookupVector, suite: Suite): Life {
+function live(implementation: Implementation, vector: (typeof vectors.lookups)[number], suite: Suite): Life {
   const { records, recordBytes } = vector.layout
   const content = stream(vector.recordsLabel, records * recordBytes)
   const life = implementation.start(vector.layout, content, hexToBytes(vector.hintEntropy), suite)

@@ -6,9 +6,8 @@ import { describe, expect, test } from 'vitest'
 import { reference, wasm } from './implementations.js'
 import { Reader, Writer } from './reference/bytes.js'
 import { hash } from './reference/hash.js'
-import { type CoreVectors, readVectors } from './vectors.js'
+import vectors from './vectors/core.json' with { type: 'json' }
 
-const vectors = readVectors<CoreVectors>('core')
 const { directoryReading: reading, directoryBlocks: blocks } = vectors
 
 describe.each([

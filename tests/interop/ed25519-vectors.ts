@@ -1,8 +1,8 @@
 // Ed25519 keys and signatures on which libraries differ, and what docs/protocol.md says of each (Signatures).
 
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { ED25519_TORSION_SUBGROUP, ed25519 } from '@noble/curves/ed25519.js'
+import known from './vectors/ed25519-wycheproof.json' with { type: 'json' }
 
 export interface Vector {
   readonly publicKey: Uint8Array
@@ -10,15 +10,10 @@ export interface Vector {
   readonly signature: Uint8Array
 }
 
-interface WycheproofFile {
-  readonly vectors: readonly (Record<keyof Vector, string> & { readonly valid: boolean })[]
-}
-
 /** Wycheproof's, with its verdicts. */
 export function wycheproof(): (Vector & { readonly valid: boolean })[] {
-  const text = readFileSync(new URL('vectors/ed25519-wycheproof.json', import.meta.url), 'utf8')
   const bytes = (hex: string) => new Uint8Array(Buffer.from(hex, 'hex'))
-  return (JSON.parse(text) as WycheproofFile).vectors.map(({ publicKey, message, signature, valid }) => {
+  return known.vectors.map(({ publicKey, message, signature, valid }) => {
     return { publicKey: bytes(publicKey), message: bytes(message), signature: bytes(signature), valid }
   })
 }

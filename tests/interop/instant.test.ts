@@ -12,9 +12,9 @@ import { fingerprint } from './reference/hash.js'
 import * as instant from './reference/instant.js'
 import { type Layout, placeOf, split } from './reference/layout.js'
 import { Words } from './reference/random.js'
-import { type CoreVectors, readVectors, stream } from './vectors.js'
+import vectors from './vectors/core.json' with { type: 'json' }
+import { stream } from './vectors.js'
 
-const vectors = readVectors<CoreVectors>('core')
 const core = await loadCore()
 const recordsOf = ({ layout, recordsLabel }: { layout: Layout; recordsLabel: string }) =>
   stream(recordsLabel, layout.records * layout.recordBytes)

@@ -9,13 +9,12 @@ import { describe, expect, test } from 'vitest'
 import { initSync } from '../../packages/wasm/generated/one-server.js'
 import { THOROUGH } from '../support/thorough.js'
 import { Client, type Context, gaussTable, lengthsOf, Server, shapeOf } from './reference/one-server.js'
-import type vectors from './vectors/one-server.json'
-import { readVectors, stream } from './vectors.js'
+import vectors from './vectors/one-server.json' with { type: 'json' }
+import { stream } from './vectors.js'
 
-type Vectors = typeof vectors
-type Lookup = Vectors['lookups'][number]
+type Lookup = (typeof vectors.lookups)[number]
 
-const { lookups, tables } = readVectors<Vectors>('one-server')
+const { lookups, tables } = vectors
 const server = await loadCore()
 const client = await loadOneServerCore()
 const hash = (bytes: Uint8Array) => bytesToHex(blake3(bytes))

@@ -8,13 +8,15 @@ import { commitDatabase, fromStored, layoutHandle, memory, reopenSingle } from '
 import { Database } from './reference/database.js'
 import { blocksOf, split } from './reference/layout.js'
 import * as single from './reference/single.js'
-import { type CoreVectors, readVectors, type SingleVector, stream } from './vectors.js'
+import known from './vectors/core.json' with { type: 'json' }
+import { stream } from './vectors.js'
 
 const SUITE = 3
 const BINDING = new Uint8Array(32).fill(7)
-const vectors = readVectors<CoreVectors>('core').single
+const vectors = known.single
 const core = await loadCore()
-const recordsOf = ({ layout, recordsLabel }: SingleVector) => stream(recordsLabel, layout.records * layout.recordBytes)
+const recordsOf = ({ layout, recordsLabel }: (typeof vectors)[number]) =>
+  stream(recordsLabel, layout.records * layout.recordBytes)
 
 test.each(vectors)('the reference asks one server of $recordsLabel', vector => {
   const { layout, lookups } = vector

@@ -8,12 +8,14 @@ import { describe, expect, test } from 'vitest'
 import { type Implementation, reference, type State, wasm } from './implementations.js'
 import { split } from './reference/layout.js'
 import { decodeList, type Operation } from './reference/update.js'
-import { type LifeVector, type OperationVector, readVectors, stream, type UpdateVectors } from './vectors.js'
-
-const vectors = readVectors<UpdateVectors>('updates')
+import vectors from './vectors/updates.json' with { type: 'json' }
+import { type OperationVector, stream } from './vectors.js'
 
 /** The database that a life begins with. */
-function firstOf(implementation: Implementation, { layout, valuesLabel, directory, name }: LifeVector): State {
+function firstOf(
+  implementation: Implementation,
+  { layout, valuesLabel, directory, name }: (typeof vectors.lives)[number],
+): State {
   const values = split(stream(valuesLabel, 4 * layout.records), 4)
   const bytes = hexToBytes(directory)
   if (name === 'keyless') return { layout, records: concatBytes(...values), directory: bytes }

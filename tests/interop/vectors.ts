@@ -1,18 +1,9 @@
-// The shared test vectors, typed by the files themselves; docs/protocol.md, Test vectors, says what they mean. Bytes are lower-case hex.
+// What tests of the shared vectors share; docs/protocol.md, Test vectors, says what they mean. Bytes are lower-case hex.
 // rust-core/core/tests/vectors.rs makes core.json and updates.json, wire.test.ts wire.json, packages/confidential's confidential.json.
 
 import { readFileSync } from 'node:fs'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { utf8ToBytes } from '@noble/hashes/utils.js'
-import type core from './vectors/core.json'
-import type updates from './vectors/updates.json'
-
-export type CoreVectors = typeof core
-export type LookupVector = CoreVectors['lookups'][number]
-export type SingleVector = CoreVectors['single'][number]
-
-export type UpdateVectors = typeof updates
-export type LifeVector = UpdateVectors['lives'][number]
 
 /** An operation of any kind. */
 export interface OperationVector {
@@ -22,6 +13,7 @@ export interface OperationVector {
   readonly value?: string
 }
 
+/** For who may have written the file just before. Others import it, and have its types. */
 export function readVectors<T>(name: string): T {
   return JSON.parse(readFileSync(vectorsFile(name), 'utf8')) as T
 }
