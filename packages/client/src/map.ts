@@ -12,7 +12,7 @@ import { type Key, keyBytes, type Normalize, wantedOf } from './lookup/keys.js'
 import { type Found, type Question, type Value, valueAt, valuesOf } from './lookup/question.js'
 import type { Environment } from './platform/environment.js'
 import { assertOwn, ownController } from './platform/request.js'
-import { sleep } from './servers/ask.js'
+import { inTime } from './servers/ask.js'
 import { type Budget, within } from './servers/budget.js'
 import type { Stats } from './servers/stats.js'
 import type { FilterInfo, Session } from './session/session.js'
@@ -481,7 +481,7 @@ export class OpenedMap {
     const left = this.#leave()
     if (timeoutMs === Number.POSITIVE_INFINITY) return await left
     left.catch(() => {}) // of what is done in the background
-    await scoped([], over => Promise.race([left, sleep(clock, timeoutMs, over)]))
+    await inTime(clock, timeoutMs, left)
   }
 
   /** The same as `close()`, for `await using`. */

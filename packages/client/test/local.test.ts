@@ -122,7 +122,7 @@ describe('a database that changes', () => {
     network.both(undefined)
     await drive(map.sync())
     await checkAll(drive, map, next)
-    expect(events.map(({ type }) => type)).toEqual(['outdated', 'outdated', 'updated'])
+    expect(events.map(({ type }) => type)).toEqual(['outdated', 'slow', 'outdated', 'updated'])
   })
 })
 

@@ -238,7 +238,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       })
       // Where it is well-formed and leads nowhere, both may have forgotten the epochs between: a new state would be downloaded.
       expect(await harness.failure(map.sync())).toMatchObject({ code: code ?? 'network' })
-      expect(events.map(({ type }) => type)).toEqual(code === undefined ? ['outdated'] : [])
+      expect(events.map(({ type }) => type)).toEqual(code === undefined ? ['outdated', 'slow'] : [])
       expect([map.epoch, old.manifest.epoch]).toEqual([1, 1])
       network.both(undefined)
       await harness.drive(map.sync())

@@ -193,6 +193,24 @@ describe('open()', () => {
     )
   })
 
+  test('counts the time in which it waits for a tab that removes rows', async () => {
+    const { network } = keyed()
+    const join = async () => {
+      await harness.clock.wait(30_000)
+      return () => {}
+    }
+    const store = new MemoryStore({ durable: true })
+    const opened = { store, storage: 'best-effort', preparers: { join, whileNone: async () => {} } } as const
+    const harness: Harness = new Harness(network, 1, { openStore: async () => opened })
+    const map = await harness.open({ mode: 'full' })
+    const begun = harness.clock.now()
+    const error = await harness.failure(map.reset({ timeoutMs: 8_000 }))
+    expect([error.message, harness.clock.now() - begun]).toEqual([
+      expect.stringContaining('got none from another tab'),
+      8_000,
+    ])
+  })
+
   test('does not count the time in which neither a server nor another tab is waited for', async () => {
     const { network } = keyed()
     const openStore = async () => {

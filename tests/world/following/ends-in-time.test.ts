@@ -8,6 +8,9 @@ import { type Plan, Profile } from './tab.js'
 
 afterAll(leaveGrounds)
 
+/** Whether calls succeed is said elsewhere. */
+const OFF = ['answered', 'answered-soon']
+
 const MOODS = [
   { is: 'silent' },
   { is: 'drips', everyMs: 1_500, endless: true },
@@ -23,8 +26,7 @@ const CASES = everyMode(2).flatMap(plan =>
 )
 
 test.each(sampled(CASES))('%s: every call ends', async (_name, plan, mood) => {
-  // Whether they succeed is said elsewhere.
-  await Stage.play({}, playAll, ['answered', 'answered-soon'])
+  await Stage.play({}, playAll, OFF)
   async function playAll(stage: Stage) {
     const profile = new Profile()
     const timed = { ...plan, storage: 'preferred', timeoutMs: 5_000 } as const
@@ -43,6 +45,39 @@ test.each(sampled(CASES))('%s: every call ends', async (_name, plan, mood) => {
   }
 })
 
+test.each(everyMode(2).map(plan => [named(plan), plan] as const))(
+  '%s: sync() ends while all servers refuse lists of changes, and a watch follows a line',
+  async (_name, plan) => {
+    await Stage.play(
+      {},
+      async stage => {
+        const timed = { ...plan, timeoutMs: 4_000 }
+        const [tab, other] = [await stage.open(timed), await stage.open({ ...timed, push: false })]
+        for (const each of [tab, other]) await stage.done(each.watch('key 1'))
+        for (let i = 0; i < 5; i++) await stage.publish()
+        for (const number of stage.all) await stage.server(number).become({ is: 'withholds' })
+        await stage.publish()
+        await stage.pass(500) // the line has come
+        for (const call of [tab.sync(), other.sync()]) await stage.end(call)
+      },
+      OFF,
+    )
+  },
+)
+
+test('mode instant, at least two of three: a lookup ends while servers refuse connections', async () => {
+  await Stage.play(
+    { servers: 3 },
+    async stage => {
+      const tab = await stage.open({ mode: 'instant', atLeast: 2 })
+      for (const number of stage.all) await stage.server(number).become({ is: 'down' })
+      const error = await stage.fails(tab.ask(get('key 1'), 1_000))
+      expect([error.code, error.message]).toEqual(['timeout', expect.stringContaining('the last failure')])
+    },
+    OFF,
+  )
+})
+
 test.each(['instant', 'full', 'local'] as const)(
   'mode %s, no timeoutMs: calls end beside a server that drips',
   async mode => {
@@ -57,7 +92,7 @@ test.each(['instant', 'full', 'local'] as const)(
           await stage.end(call(), 60_000)
         }
       },
-      ['answered', 'answered-soon'],
+      OFF,
     )
   },
 )
@@ -71,7 +106,7 @@ test.each(['instant', 'full'] as const)('mode %s: close() does not wait for the 
       await stage.end(tab.ask(get('key 1')))
       await stage.end(tab.close(), 2_000)
     },
-    ['answered', 'answered-soon'],
+    OFF,
   )
 })
 
@@ -90,7 +125,7 @@ async function wireOf(plan: Partial<Plan>, timeoutMs: number): Promise<readonly 
       const lookups = stage.world.seen.slice(before).filter(({ path }) => /answer|instant/.test(path))
       return lookups.map(({ at, server, path, bytes }) => `${at} ${server.letter} ${path} ${bytes}`)
     },
-    ['answered', 'answered-soon'],
+    OFF,
   )
 }
 

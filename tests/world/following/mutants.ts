@@ -221,7 +221,7 @@ export const MUTANTS: readonly Mutant[] = [
     rule: 'B10',
     name: 'close() waits for the wire',
     file: 'packages/client/src/map.ts',
-    find: 'await scoped([], over => Promise.race([left, sleep(clock, timeoutMs, over)]))',
+    find: 'await inTime(clock, timeoutMs, left)',
     replace: 'await left',
     play: { file: 'ends-in-time.test.ts', test: /^mode instant: close/ },
     shows: /has not ended/,

@@ -446,8 +446,10 @@ class Trip {
   }
 }
 
+/** A refusal that is as long as one may be. */
 function busy(seconds: number): Reply {
-  const body = new TextEncoder().encode(JSON.stringify({ code: 'not_ready', message: 'this server is starting' }))
+  const refused = { code: 'not_ready', message: 'this server is starting' }
+  const body = new TextEncoder().encode(JSON.stringify(refused).padEnd(4_096))
   return { status: 503, headers: { 'retry-after': `${seconds}` }, body }
 }
 

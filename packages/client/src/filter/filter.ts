@@ -28,9 +28,9 @@ import { inCore } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import { downloadBlob } from '../scheme/download.js'
 import { FILTER } from '../scheme/facts.js'
-import { isPassing, sleep } from '../servers/ask.js'
+import { inTime, isPassing, sleep } from '../servers/ask.js'
 import { listenTo, lookAt } from '../servers/folder.js'
-import { type Greeting, Heard, infoOf } from '../servers/info.js'
+import { type Greeting, Heard } from '../servers/info.js'
 import { type Agreed, isExpired } from '../servers/manifests.js'
 import { filterIdentity, namesOf } from '../servers/parties.js'
 import { isNews, Lag, type Looking } from '../servers/target.js'
@@ -187,7 +187,7 @@ export class Filter implements Reader {
       this.heard()
       this.#refreshing = undefined
     })
-    await scoped([this.#closing.signal], over => Promise.race([this.#refreshing, sleep(clock, SLOW_MS, over)]))
+    await inTime(clock, SLOW_MS, this.#refreshing, this.#closing.signal)
     this.heard()
   }
 
@@ -195,8 +195,10 @@ export class Filter implements Reader {
   async #refreshNow(greeting: Greeting | undefined): Promise<void> {
     const { signal } = this.#closing
     const heard = new Heard()
-    const ask = (link: Link) => greeting?.heard.take(link) ?? link.meter.asking(() => infoOf(link, signal))
-    const infos = this.#links.map(link => heard.keep(link, ask(link)))
+    const infos = this.#links.map(link => {
+      const asked = greeting?.heard.take(link)
+      return asked === undefined ? heard.ask(link, signal) : heard.keep(link, asked)
+    })
     const lost = new Promise<void>(resolve => {
       let left = infos.length
       for (const info of infos)
@@ -262,7 +264,7 @@ export class Filter implements Reader {
           return this.changed()
         }
       }
-      await sleep(environment.clock, pause, signal).catch(() => {}) // it rests, or has closed
+      await sleep(environment.clock, pause, signal)
     }
   }
 
@@ -274,7 +276,7 @@ export class Filter implements Reader {
     ask = async (_bytes: number) => {},
   ): Promise<void> {
     for (let attempt = 1; ; attempt++) {
-      const { at } = await this.#turns.take(() => this.#look(attempt === 1 ? greeting : undefined, signal))
+      const at = await this.#turns.take(() => this.#look(attempt === 1 ? greeting : undefined, signal))
       await ask(bytesOf(at))
       try {
         return await this.#turns.take(() => this.#take(at, progress, signal))
@@ -286,14 +288,14 @@ export class Filter implements Reader {
     }
   }
 
-  async #look(greeting: Greeting | undefined, signal: AbortSignal): Promise<{ readonly at: Agreed }> {
+  async #look(greeting: Greeting | undefined, signal: AbortSignal): Promise<Agreed> {
     const { signing } = this.#parts
     const following = this.#following()
     const looking = { ...this.#looking(), ...greeting, notBefore: this.#held?.at.manifest.epoch }
     const { at } = await lookAt(following, undefined, looking, signal)
     if (at === undefined) throw following.lag.error
     if (this.#held !== undefined) signing?.checkSuccession(this.#held.at.manifest, at.manifest)
-    return { at }
+    return at
   }
 
   /** Downloads the filter of this epoch, checks it, holds it and stores it. */
@@ -385,10 +387,9 @@ export class Filter implements Reader {
     const { bytes } = this.#held
     const { signal } = this.#closing
     const followed = await followServers(this, this.#following(), looking, lists, bytes, signal, from)
-    const { outcomes, failures } = followed
-    const [apart] = followed.apart
+    const { outcomes, failures, apart } = followed
     const isOfAll = outcomes.length === (signing === undefined ? 1 : this.#links.length)
-    if (failures.length > 0) stats.filterFailure = failures.at(-1)
+    stats.filterFailure = failures[0] ?? stats.filterFailure
     const [steps, read] = [this.#steps.splice(0), this.base]
     // Until they are applied it is where it was, whatever fails.
     ;[this.#base, this.hash] = [this.#held.at, this.#hashOf(this.#held.at.bytes)]
@@ -397,7 +398,7 @@ export class Filter implements Reader {
       this.#hold(moved)
       await this.#store()
     }
-    await this.#jump(moved === undefined && apart === undefined ? { at: read, why: 'gap' } : apart)
+    await this.#jump(moved === undefined && apart.length === 0 ? { at: read, why: 'gap' } : apart[0])
     this.#compare(isOfAll)
     this.#announceState()
     for (const seen of this.#isElsewhere ? this.#shown : []) signing?.checkSuccession(this.#held.at.manifest, seen)
@@ -456,8 +457,7 @@ export class Filter implements Reader {
     if (wasNewer || !this.#isNewerShown) return
     const { clock } = this.#parts.environment
     this.#newestSince = clock.now()
-    const late = sleep(clock, FILTER_BEHIND_MS + 1, this.#closing.signal)
-    late.then(() => this.#announceState()).catch(() => {})
+    void sleep(clock, FILTER_BEHIND_MS + 1, this.#closing.signal).then(() => this.#announceState())
   }
 
   /** Whether this epoch is newer than the filter's, or of another database; servers show it. */

@@ -4,7 +4,7 @@
 //   askAll   all at once; once enough have replied, the others get until SLOW_MS from the start, or as long again
 //   askOne   one after the other: the next as well, once one is late or fails
 
-import { onAbort, scoped } from '../base/abort.js'
+import { abortable, onAbort, scoped } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS, OFFLINE_TRIES, OFFLINE_TRY_MS, SLOW_MS, slowestMs, WIRE_MS } from '../base/constants.js'
 import { NetworkError, RateLimitedError, ServerError, TamperedError } from '../base/errors.js'
 import type { Timers } from '../platform/clock.js'
@@ -26,6 +26,16 @@ export function sleep(clock: Timers, ms: number, signal?: AbortSignal): Promise<
     const withdraw = signal && onAbort(signal, wake)
     if (signal?.aborted) wake()
   })
+}
+
+/** What `work` resolves to; undefined if that takes longer than `ms`, or if `signal` aborts. */
+export function inTime<T>(
+  clock: Timers,
+  ms: number,
+  work: T | Promise<T>,
+  signal?: AbortSignal,
+): Promise<T | undefined> {
+  return scoped([signal], over => Promise.race([work, sleep(clock, ms, over)])) as Promise<T | undefined>
 }
 
 /** The pause before a server that has failed is asked again. */
@@ -52,7 +62,7 @@ type Work<T> = (link: Link, signal: AbortSignal, told: (bytes: number) => void) 
 
 /**
  * The replies, in the order of `links`; undefined: none in time. `enough`: how many suffice. Servers that were late before get twice what
- * the others have taken; `patient`: as much as these. Throws the failures as one ServerError if too few reply.
+ * the others have taken; `patient`: as much as these, or (false) no other gets more. Throws the failures as one ServerError if too few reply.
  */
 export async function askAll<T>(
   links: Links,
@@ -81,7 +91,7 @@ export async function askAll<T>(
       }
       const grace = () => {
         const taken = clock.now() - start
-        const isWaitedFor = [...waiting].some(link => patient || !link.standing.isLate(link))
+        const isWaitedFor = patient ?? [...waiting].some(link => !link.standing.isLate(link))
         return isWaitedFor ? Math.max(SLOW_MS - taken, taken) : taken
       }
       onAbort(signal, () => reject(signal.reason))
@@ -104,8 +114,10 @@ export async function askOne<T>(links: Links, asking: Asking, signal: AbortSigna
       const late = () => link.standing.note(link, 'late')
       return { pace, late, work: asked(link, asking, pace, signal, work, giveWay) }
     }
-    const aborted = new Promise<never>((_, reject) => onAbort(signal, () => reject(signal.reason)))
-    return await Promise.race([firstOf(links[0]!, next, () => !signal.aborted), aborted])
+    return await abortable(
+      firstOf(links[0]!, next, () => !signal.aborted),
+      signal,
+    )
   })
 }
 

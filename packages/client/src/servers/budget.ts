@@ -14,10 +14,10 @@ export interface Awaited {
   readonly asked: readonly string[]
   /** of the servers that are to be asked again after a pause, else of the filter; undefined: there are none */
   readonly lastFailure: KeyhushError | ServerError | undefined
-  /** whether another tab is waited for */
-  readonly waitsForTab: boolean
-  /** whether a filter is, offline too: nothing else ends that */
-  readonly waitsForFilter: boolean
+  /** calls that wait for another tab */
+  readonly waitingForTab: number
+  /** … and for a filter, offline too: nothing else ends that */
+  readonly waitingForFilter: number
   /** milliseconds that blobs have given back so far; they do not grow while a lookup is under way */
   readonly arrived: number
   /** all of them */
@@ -49,8 +49,8 @@ export async function within<T>(budget: Budget, work: (late: AbortSignal) => Pro
     const step = Math.min(WAIT_STEP_MS, next - waited)
     timer = clock.setTimeout(() => {
       const servers = awaited.asked
-      const waits = servers.length > 0 || awaited.waitsForTab
-      if (awaited.waitsForFilter || (waits && !connection?.isOffline)) waited += step // however late the timer is: a frozen page runs none
+      const waits = servers.length + awaited.waitingForTab > 0
+      if (awaited.waitingForFilter > 0 || (waits && !connection?.isOffline)) waited += step // however late the timer is: a frozen page runs none
       const now = earned()
       waited = Math.max(0, waited - (now - arrived))
       arrived = now

@@ -88,7 +88,6 @@ export class Meter implements Traffic {
 
 export class StatsKeeper implements Awaited {
   readonly standing = new Standing()
-  /** calls that wait for another tab, and for a filter */
   waitingForTab = 0
   waitingForFilter = 0
   /** why the filter did not come last */
@@ -121,14 +120,6 @@ export class StatsKeeper implements Awaited {
   get lastFailure(): KeyhushError | ServerError | undefined {
     const failures = [...this.online, ...this.fence, ...this.offline].flatMap(({ failure }) => failure ?? [])
     return failures.length > 0 ? worstOf(failures) : this.filterFailure
-  }
-
-  get waitsForTab(): boolean {
-    return this.waitingForTab > 0
-  }
-
-  get waitsForFilter(): boolean {
-    return this.waitingForFilter > 0
   }
 
   get arrived(): number {

@@ -24,7 +24,7 @@ import { ServerError, ServersDisagreeError, VersionError } from '../base/errors.
 import type { OnEvent } from '../base/events.js'
 import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
-import { askAll, askOne, sleep } from './ask.js'
+import { askAll, askOne, inTime } from './ask.js'
 import { type Heard, infoOf } from './info.js'
 import { type Agreed, compareEpochs, manifestOf } from './manifests.js'
 import { inTurns, listed, namesOf } from './parties.js'
@@ -269,8 +269,7 @@ class Look {
     const { links } = this.#following
     if (this.#looking.patient || links.length === 1) return await work
     const ms = links.length * (SLOW_MS + slowestMs(this.#base?.bytes.length ?? 0)) + BACKOFF_MS
-    const late = (signal: AbortSignal) => sleep(links[0]!.environment.clock, ms, signal).then(() => undefined)
-    return await scoped([this.#signal], over => Promise.race([work, late(over)]))
+    return await inTime(links[0]!.environment.clock, ms, work, this.#signal)
   }
 
   /** The epoch before, which `newest` names by its hash, if those that are needed show it, and the map may be there. */

@@ -208,7 +208,7 @@ async function transfer(link: Link, request: Request, sink: Sink, outer?: AbortS
     }
 
     // 2. The body comes, at most `limit` bytes of it.
-    const isBlob = exactly && body === undefined
+    const isBlob = isAnswer && exactly && !body
     const refused: Uint8Array[] = []
     const { read } = pieces
     const next = async () => (await wait.for(read())).value

@@ -3,10 +3,9 @@
 // since a half-made state may be at an older epoch. Best effort: nothing waits for it, or fails with it.
 
 import { fromHex, toHex } from '@keyhush/protocol'
-import { scoped } from '../base/abort.js'
 import { ATTEMPTS, SHOWN_MS } from '../base/constants.js'
 import type { Environment } from '../platform/environment.js'
-import { sleep } from '../servers/ask.js'
+import { inTime } from '../servers/ask.js'
 import { type Servers, shownIdentity } from '../servers/parties.js'
 import type { EpochId } from '../servers/signatures.js'
 import type { Parts } from '../state/machine.js'
@@ -36,7 +35,7 @@ export class Shown {
     const { environment, servers, preference, signing } = parts
     if (signing === undefined || preference === 'memory') return undefined
     const opening = openedBy(environment, servers).catch(() => undefined)
-    const opened = await inTime(environment, opening)
+    const opened = await inTime(environment.clock, SHOWN_MS, opening)
     if (opened === undefined) opening.then(late => late?.store.close()).catch(() => {})
     return opened && new Shown(opened.store, environment, opened.at)
   }
@@ -63,7 +62,7 @@ export class Shown {
 
   /** Waits for what is being stored, but not for long. */
   async close(): Promise<void> {
-    await inTime(this.#environment, this.#writing)
+    await inTime(this.#environment.clock, SHOWN_MS, this.#writing)
     await this.#store.close().catch(() => {})
   }
 }
@@ -93,9 +92,4 @@ function epochIn(head: StateHead | undefined): EpochId | undefined {
   } catch {
     return undefined
   }
-}
-
-/** What `work` resolves to; undefined if that takes too long. */
-async function inTime<T>({ clock }: Pick<Environment, 'clock'>, work: Promise<T>): Promise<T | undefined> {
-  return await scoped([], signal => Promise.race([work, sleep(clock, SHOWN_MS, signal).then(() => undefined)]))
 }

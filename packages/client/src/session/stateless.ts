@@ -17,7 +17,7 @@ import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import { assertOffered, lacking } from '../scheme/offered.js'
 import type { Equipment, SchemeContext, StatelessScheme } from '../scheme/scheme.js'
-import { firstOf, isPassing, Pace, sleep, type Try } from '../servers/ask.js'
+import { firstOf, isPassing, Pace, sleepAfter, type Try } from '../servers/ask.js'
 import { worstOf } from '../servers/failures.js'
 import { type Greeting, greet } from '../servers/info.js'
 import { type Agreed, isSame } from '../servers/manifests.js'
@@ -263,7 +263,8 @@ export class StatelessSession implements Session {
           throw failures.find(error => isAhead(error, manifest)) ?? worstOf(failures)
         }
       }
-      await sleep(environment.clock, BACKOFF_MS)
+      const pause = (link: Link) => link.meter.asking(() => sleepAfter(failures[0], link, BACKOFF_MS))
+      await Promise.all(this.#lookups.map(pause))
       attempts.tried.clear()
       attempts.away.clear()
     }

@@ -1,9 +1,8 @@
 // Rows of hints that have not begun yet, and may never begin. When a hint begins, the rows of all others are removed. But if
 // the tab that prepared one was killed, no hint may begin for a long time, so other tabs remove them too.
 
-import { scoped } from '../base/abort.js'
 import { LOCK_PATIENCE_MS } from '../base/constants.js'
-import { sleep } from '../servers/ask.js'
+import { inTime } from '../servers/ask.js'
 import type { Machine } from './machine.js'
 
 /**
@@ -14,12 +13,16 @@ import type { Machine } from './machine.js'
 export async function useRows({ preparers, parts }: Machine, signal: AbortSignal): Promise<() => void> {
   const joined = preparers?.join()
   const leave = () => void joined?.then(leave => leave()).catch(() => {})
+  const { environment, stats } = parts
+  stats.waitingForTab++
   try {
-    await scoped([signal], over => Promise.race([joined, sleep(parts.environment.clock, LOCK_PATIENCE_MS, over)]))
+    await inTime(environment.clock, LOCK_PATIENCE_MS, joined, signal)
     signal.throwIfAborted()
   } catch (error) {
     leave()
     throw error
+  } finally {
+    stats.waitingForTab--
   }
   return leave
 }

@@ -148,9 +148,9 @@ const EMPTY: Slot = { key: undefined, value: new Uint8Array() }
 class FakeSession implements Session, Awaited {
   readonly dead = false
   readonly storage = 'memory'
-  readonly waitsForTab = false
+  readonly waitingForTab = 0
   readonly lastFailure = undefined
-  readonly waitsForFilter = false
+  readonly waitingForFilter = 0
   readonly arrived = 0
   readonly downloaded = 0
   #mode: Mode | 'filter'
