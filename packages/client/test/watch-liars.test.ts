@@ -7,7 +7,21 @@ import { leadsOn } from '../src/watching/following.js'
 import { rest, until } from './support/clock.js'
 import { core } from './support/harness.js'
 import { FakeLine } from './support/line.js'
-import { A, B, hang, having, type Misbehave, Network, ok, on, problem, SERVERS, showing } from './support/network.js'
+import {
+  A,
+  B,
+  drip,
+  hang,
+  having,
+  late,
+  type Misbehave,
+  Network,
+  ok,
+  on,
+  problem,
+  SERVERS,
+  showing,
+} from './support/network.js'
 import { signatureOf } from './support/signed.js'
 import { Directory, KEYS, pass, textOf, watching } from './support/watched.js'
 
@@ -120,6 +134,48 @@ describe('with a publisher’s key one honest server suffices: the other', () =>
     await until(map.clock, () => map.heard.length > 0)
     expect([map.heard, map.clock.now() - begun < 2_100]).toEqual([[NEW], true])
     await map.drive(syncing)
+  })
+
+  test.each([A, B].flatMap(liar => ['is silent', 'drips'].map(how => [liar, how] as const)))(
+    '%s sends a line of an epoch that it makes up, and %s',
+    async (liar, how) => {
+      const directory = new Directory()
+      const { network } = directory
+      network.push = true
+      const map = await watching(directory, { mode: 'instant', push: true })
+      await map.watch(KEY)
+      const [newest] = network.signatures
+      const shows = showing(network, liar, info => ({
+        ...info,
+        epochs: [...info.epochs, { generation: 1, epoch: 9, manifest: '77'.repeat(32) }],
+        signatures: [...info.signatures, { ...newest!, epoch: 9 }],
+      }))
+      const withholds = how === 'drips' ? drip(map.clock, '/v1', 2_000) : hang('/v1')
+      network.misbehave[liar] = (seen, genuine) =>
+        seen.path.includes('epoch=9') ? withholds({ ...seen, path: '/v1' }, genuine) : shows(seen, genuine)
+      const line = encodeEvent({ ...directory.newest.manifest, epoch: 9 })
+      for (const { server, tell } of network.streams) if (server === liar) tell(line)
+      await pass(map.harness, 100)
+      directory.publish({ [KEY]: 'new' })
+      const begun = map.clock.now()
+      await until(map.clock, () => map.heard.length > 0)
+      expect([map.heard, map.clock.now() - begun < 2_100]).toEqual([[NEW], true])
+      const asked = network.seen.filter(({ server, path }) => path.includes('epoch=9') && server !== liar)
+      expect(asked).toEqual([])
+    },
+  )
+
+  test('is silent, and one whose line has come takes three seconds: it is waited for', async () => {
+    const directory = new Directory()
+    directory.network.push = true
+    const map = await watching(directory, { mode: 'instant', push: true })
+    await map.watch(KEY)
+    directory.network.misbehave[A] = late(map.clock, '/v1/manifest?generation=1&epoch=2', 3_000)
+    directory.network.misbehave[B] = hang('/v1/info')
+    directory.publish({ [KEY]: 'new' })
+    const begun = map.clock.now()
+    await until(map.clock, () => map.heard.length > 0)
+    expect([map.heard, map.clock.now() - begun < 4_100]).toEqual([[NEW], true])
   })
 
   test('what one server alone tells of is told on an open page', async () => {

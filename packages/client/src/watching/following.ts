@@ -2,8 +2,10 @@
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import { readList } from '@keyhush/wasm/update-list'
+import { scoped } from '../base/abort.js'
+import { SLOW_MS } from '../base/constants.js'
 import { KeyhushError, ProtocolError, ServerError } from '../base/errors.js'
-import { askAll } from '../servers/ask.js'
+import { askAll, inTime } from '../servers/ask.js'
 import { lookAt } from '../servers/folder.js'
 import type { Agreed } from '../servers/manifests.js'
 import { OutdatedError, pathTo, type Saved } from '../servers/path.js'
@@ -42,13 +44,14 @@ interface Outcomes {
   readonly outcomes: readonly (Outcome | undefined)[]
   /** those to which no list leads, the newest first */
   readonly apart: readonly Elsewhere[]
+  /** the first tells most */
   readonly failures: readonly KeyhushError[]
 }
 
 /**
  * Follows servers: with a publisher's key each by itself, as far as its epochs are signed. All are asked at once what they show, and what one
  * does not send another gives, so one that is silent holds up no other. `most`: bytes of lists, by their manifests. `from`: the server that is
- * followed first, and alone if its lists lead on.
+ * followed first, and alone if its lists lead on; once it is late, beside the others.
  */
 export async function followServers(
   reader: Reader,
@@ -72,22 +75,29 @@ export async function followServers(
   }
   const follow = (target: Target) =>
     readTo(reader, target, following, recent, most, signal).then(outcome => outcomes.push(outcome))
-  const first = signing && links.find(({ server }) => server === from?.server)
-  if (signing === undefined || first !== undefined) await look(first, signal).then(follow).catch(failed)
-  const others = signing === undefined ? [] : links.filter(link => link !== first)
-  if (outcomes[0] !== 'moved' && others.length > 0) {
-    const asking = { ...looking, enough: 1, once: true }
+  const followEach = async (over: AbortSignal) => {
+    const first = links.find(({ server }) => server === from?.server)
+    const alone = first && look(first, over)
+    const early = alone && (await inTime(first.environment.clock, SLOW_MS, alone).catch(() => {}))
+    let { patient } = looking
+    if (early) await follow(early).catch(failed)
+    else if (first) {
+      first.standing.note(first, 'late')
+      patient = false // else who was silent before would get two seconds more
+    }
+    const left = early ? links.filter(link => link !== first) : links
+    if (left.length === 0 || outcomes[0] === 'moved') return
     const tried = (link: Link, signal: AbortSignal) =>
-      look(link, signal).catch(error => {
+      ((link === first && alone) || look(link, signal)).catch(error => {
         if (error instanceof ServerError) throw error
         failed(error)
         throw new ProtocolError(link.server.name, error.message) // else others would have little time beside its reply
       })
-    const targets = await askAll(others, asking, signal, tried).catch(error => {
-      if (failures.length === 0 || !(error instanceof ServerError)) failed(error)
-    })
+    const targets = await askAll(left, { patient, enough: 1, once: true }, signal, tried).catch(failed)
     for (const target of targets ?? []) if (target) await follow(target).catch(failed)
   }
+  if (signing === undefined) await look(undefined, signal).then(follow).catch(failed)
+  else await scoped([signal], followEach)
   const apart = outcomes.filter(outcome => typeof outcome === 'object')
   return { outcomes, apart: apart.sort((a, b) => b.at.manifest.epoch - a.at.manifest.epoch), failures }
 }
@@ -141,8 +151,7 @@ async function pathFrom(
   following: Following,
   signal: AbortSignal,
 ): Promise<readonly Agreed[] | undefined> {
-  const { databaseId, generation, epoch } = base.manifest
-  const any = { manifest: { databaseId, generation, epoch }, hash: undefined }
+  const any = { manifest: base.manifest, hash: undefined }
   try {
     const { path, first } = await pathTo(any, at, holders, following, signal)
     return equalBytes(first.manifest.previousManifest, hash) ? path : undefined
