@@ -26,9 +26,6 @@ const MOST_AT_ONCE = 128
 /** The log gets a line when connections begin to be refused, and then at most one in this time. */
 const TOLD_EVERY_MILLISECONDS = 60 * SECOND
 
-/** Public reads that begin in an iteration of the loop while others wait for the next. With one, a few who send others would keep reads waiting. */
-const READS_BESIDE_OTHERS = 8
-
 /** Of a request; browsers behind proxies send some thirty. */
 const HEADERS = 100
 
@@ -107,9 +104,8 @@ export class Connections {
   /** the reply of the request under way */
   readonly #answering = new WeakMap<Socket, ServerResponse>()
   #isClosing = false
-  readonly #others = new Turns(32)
   /** Public reads take turns of their own. The fence, lookups and the publisher wait for one of a flood of reads, or two. */
-  readonly #reads = new Turns(READS_BESIDE_OTHERS, () => (this.#others.areWaiting ? READS_BESIDE_OTHERS : 1))
+  readonly #turns = { reads: new Turns(1), others: new Turns(32) }
 
   /** Those of `server`. The first call sets the options. */
   static of(server: Server, options: ConnectionsOptions = {}): Connections {
@@ -141,7 +137,7 @@ export class Connections {
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
       if (!this.#begins(request, response)) return
       const { socket } = request
-      const turns = request.method === 'GET' || request.method === 'HEAD' ? this.#reads : this.#others
+      const turns = request.method === 'GET' || request.method === 'HEAD' ? this.#turns.reads : this.#turns.others
       this.#inTurn(turns, socket, () => {
         if (socket.destroyed) return
         for (const handler of handlers) handler.call(server, request, response)
@@ -153,7 +149,7 @@ export class Connections {
 
   /** Resolves when a public read on this connection may go on, as another would begin. */
   turn(socket: Socket): Promise<void> {
-    return new Promise(resolve => this.#inTurn(this.#reads, socket, resolve))
+    return new Promise(resolve => this.#inTurn(this.#turns.reads, socket, resolve))
   }
 
   /** Calls in its turn, or once the connection is gone: what waits and holds memory is of connections that are open. */

@@ -14,29 +14,20 @@ export class Turns {
   /** callbacks under way */
   #together = 0
   readonly #most: number
-  readonly #mostNow: () => number
   readonly #pace = new Pace(SLICE_MILLISECONDS)
   #isBegun = false
   /** how many have begun in this slice */
   #begun = 0
 
-  /**
-   * `most` begin in a slice, however short they are, or as many as `now` says. Each has a callback in every iteration, and not each that waits.
-   */
-  constructor(most: number, now: () => number = () => most) {
+  /** `most` begin in a slice, however short they are. Each has a callback in every iteration, and not each that waits. */
+  constructor(most: number) {
     this.#most = most
-    this.#mostNow = now
-  }
-
-  /** Whether any wait for a later slice. */
-  get areWaiting(): boolean {
-    return this.#count > 0
   }
 
   /** Calls at once if this iteration of the loop has time for it, or in a later one. */
   take(network: string, call: () => void): void {
     if (!this.#isBegun) this.#begin()
-    if (this.#waiting.size === 0 && this.#begun < this.#mostNow() && !this.#pace.isOver) {
+    if (this.#waiting.size === 0 && this.#begun < this.#most && !this.#pace.isOver) {
       this.#begun += 1
       call()
       return
@@ -73,7 +64,7 @@ export class Turns {
       this.#together -= 1
       return
     }
-    if (this.#begun >= this.#mostNow() || (this.#begun > 0 && this.#pace.isOver)) {
+    if (this.#begun === this.#most || (this.#begun > 0 && this.#pace.isOver)) {
       setImmediate(this.#turn)
       return
     }
