@@ -178,6 +178,24 @@ describe('with a publisher’s key one honest server suffices: the other', () =>
     expect([map.heard, map.clock.now() - begun < 4_100]).toEqual([[NEW], true])
   })
 
+  test.each([A, B].flatMap(frozen => [true, false].map(push => [frozen, push] as const)))(
+    '%s is frozen, and the other takes three seconds, on an open page: %s: it is followed once it has replied',
+    async (frozen, push) => {
+      const directory = new Directory()
+      const { network, newest: first } = directory
+      network.push = push
+      const map = await watching(directory, { mode: 'instant', push })
+      await map.watch(KEY)
+      network.misbehave[frozen] = having(frozen, network.signatures.slice(), first)
+      network.misbehave[frozen === A ? B : A] = late(map.clock, '/v1/manifest?generation=1&epoch=2', 3_000)
+      directory.publish({ [KEY]: 'new' })
+      if (!push) await map.drive(map.map.sync().catch(() => {}))
+      await pass(map.harness, 5_000)
+      expect(map.heard).toEqual([NEW])
+      await map.drive(map.map.close())
+    },
+  )
+
   test('what one server alone tells of is told on an open page', async () => {
     for (const frozen of [A, B]) {
       const map = await after(

@@ -40,9 +40,8 @@ import type { Consent } from '../session/consent.js'
 import { followEvents } from '../session/events.js'
 import type { FilterInfo } from '../session/session.js'
 import type { Parts } from '../state/machine.js'
-import type { How } from '../state/newest.js'
 import { isMoved, type OpenedStore, openStorage, StoreFailure, watched } from '../store/storage.js'
-import { type Elsewhere, followServers, type Reader } from '../watching/following.js'
+import { type Elsewhere, type Errand, followServers, type Reader } from '../watching/following.js'
 import { HeldFilter, hasHash, type Working } from './held.js'
 import { StoredFilter } from './keeping.js'
 
@@ -375,11 +374,11 @@ export class Filter implements Reader {
   }
 
   /** To the newest epoch. Throws the failures of servers, if none of them could be followed. */
-  async follow(asked: How, from?: Link): Promise<void> {
+  async follow(asked: Errand, from?: Link): Promise<void> {
     await this.#turns.take(() => this.#followNow(asked, from))
   }
 
-  async #followNow(asked: How, from: Link | undefined): Promise<void> {
+  async #followNow(asked: Errand, from: Link | undefined): Promise<void> {
     if (this.#held === undefined || this.#closing.signal.aborted) return
     const { signing, stats, lists } = this.#parts
     this.#shown = []

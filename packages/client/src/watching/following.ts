@@ -2,7 +2,7 @@
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import { readList } from '@keyhush/wasm/update-list'
-import { scoped } from '../base/abort.js'
+import { abortable, scoped } from '../base/abort.js'
 import { SLOW_MS } from '../base/constants.js'
 import { KeyhushError, ProtocolError, ServerError } from '../base/errors.js'
 import { askAll, inTime } from '../servers/ask.js'
@@ -13,6 +13,7 @@ import type { RecentLists } from '../servers/recent-lists.js'
 import type { Following, Looking, Target } from '../servers/target.js'
 import type { Link, Links } from '../servers/transport.js'
 import { type Step, withLists } from '../servers/update-lists.js'
+import type { How } from '../state/newest.js'
 import type { Why } from './watched.js'
 
 /** An epoch to which no list leads. */
@@ -24,8 +25,12 @@ export interface Elsewhere {
 /** `there`: they have nothing newer. */
 type Outcome = 'moved' | 'there' | Elsewhere
 
+/** How to follow. `late`: what a server shows that was waited for no longer; it alone is followed then. */
+export type Errand = How & { readonly late?: Target }
+
 /** Who follows. */
 export interface Reader {
+  follow(errand: Errand): Promise<void>
   /** where it has read to; moved by `take` and `arrive` */
   readonly base: Agreed | Saved
   /** of its manifest */
@@ -48,15 +53,19 @@ interface Outcomes {
   readonly failures: readonly KeyhushError[]
 }
 
+/** Servers at which a look is under way that nothing cuts. */
+const lookedAt = new WeakSet<Link>()
+
 /**
  * Follows servers: with a publisher's key each by itself, as far as its epochs are signed. All are asked at once what they show, and what one
  * does not send another gives, so one that is silent holds up no other. `most`: bytes of lists, by their manifests. `from`: the server that is
- * followed first, and alone if its lists lead on; once it is late, beside the others.
+ * followed first, and alone if its lists lead on; once it is late, beside the others. One that is waited for no longer is followed when it has
+ * replied: those that came before may be behind for ever.
  */
 export async function followServers(
   reader: Reader,
   following: Following,
-  looking: Looking,
+  { late, ...looking }: Looking & Errand,
   recent: RecentLists,
   most: number,
   signal: AbortSignal,
@@ -73,11 +82,24 @@ export async function followServers(
     const { base } = reader
     return lookAt(following, 'bytes' in base ? base : undefined, { ...looking, only }, signal)
   }
+  let isOver = false
+  /** Of several looks at a server, the first lasts. */
+  const lookAtOne = (link: Link, over: AbortSignal) => {
+    const lasts = !lookedAt.has(link)
+    lookedAt.add(link)
+    const asked = look(link, lasts ? signal : over)
+    const ended = () => lasts && lookedAt.delete(link)
+    const followed = asked.finally(ended).then(async late => {
+      if (isOver) await reader.follow({ late })
+    })
+    followed.catch(() => {}) // the next line, or sync(), tries again
+    return asked
+  }
   const follow = (target: Target) =>
     readTo(reader, target, following, recent, most, signal).then(outcome => outcomes.push(outcome))
   const followEach = async (over: AbortSignal) => {
     const first = links.find(({ server }) => server === from?.server)
-    const alone = first && look(first, over)
+    const alone = first && lookAtOne(first, over)
     const early = alone && (await inTime(first.environment.clock, SLOW_MS, alone).catch(() => {}))
     let { patient } = looking
     if (early) await follow(early).catch(failed)
@@ -88,16 +110,18 @@ export async function followServers(
     const left = early ? links.filter(link => link !== first) : links
     if (left.length === 0 || outcomes[0] === 'moved') return
     const tried = (link: Link, signal: AbortSignal) =>
-      ((link === first && alone) || look(link, signal)).catch(error => {
+      abortable((link === first && alone) || lookAtOne(link, over), signal).catch(error => {
         if (error instanceof ServerError) throw error
         failed(error)
         throw new ProtocolError(link.server.name, error.message) // else others would have little time beside its reply
       })
     const targets = await askAll(left, { patient, enough: 1, once: true }, signal, tried).catch(failed)
+    isOver = true
     for (const target of targets ?? []) if (target) await follow(target).catch(failed)
   }
-  if (signing === undefined) await look(undefined, signal).then(follow).catch(failed)
-  else await scoped([signal], followEach)
+  if (late) await follow(late).catch(failed)
+  else if (signing) await scoped([signal], followEach)
+  else await look(undefined, signal).then(follow).catch(failed)
   const apart = outcomes.filter(outcome => typeof outcome === 'object')
   return { outcomes, apart: apart.sort((a, b) => b.at.manifest.epoch - a.at.manifest.epoch), failures }
 }

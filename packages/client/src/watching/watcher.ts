@@ -31,8 +31,7 @@ import type { Step } from '../servers/update-lists.js'
 import { followEvents } from '../session/events.js'
 import type { SessionParts } from '../session/opening.js'
 import type { Session } from '../session/session.js'
-import type { How } from '../state/newest.js'
-import { type Elsewhere, followServers, type Reader } from './following.js'
+import { type Elsewhere, type Errand, followServers, type Reader } from './following.js'
 import { type Hashed, readMark } from './marks.js'
 import { Search, type Sought } from './search.js'
 import { Silence } from './silence.js'
@@ -205,7 +204,7 @@ export class KeyWatcher implements Watcher, Reader, Sought {
   }
 
   /** To the newest epoch. Never rejects. `from`: followed first, and alone if its lists lead on. */
-  async follow(asked: How, from?: Link): Promise<void> {
+  async follow(asked: Errand, from?: Link): Promise<void> {
     if (this.#base === undefined) return // no key is watched yet
     await this.#turns.take(() => this.#followNow(asked, from)).catch(report)
     this.#confirm()
@@ -213,7 +212,7 @@ export class KeyWatcher implements Watcher, Reader, Sought {
     this.#telling.soon()
   }
 
-  async #followNow(asked: How, from: Link | undefined): Promise<void> {
+  async #followNow(asked: Errand, from: Link | undefined): Promise<void> {
     if (this.#closing.signal.aborted) return
     const { environment, signing, stats, atLeast, lists } = this.#parts
     const { connection, pause } = environment
