@@ -14,7 +14,7 @@ import {
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import type { FastifyInstance } from 'fastify'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { Refusal } from '../dist/base/refusal.js'
 import type { UpdatableDatabase } from '../dist/index.js'
 import { builtDataset, changed, pseudoRandom, queryAt, running } from './helpers.js'
@@ -386,4 +386,11 @@ test('a database that does not change has no fence, no events and nothing for pu
 test('a refusal has no stack, which took a third of a refused request; other errors have theirs', () => {
   expect(new Refusal('rate_limited', 'too many').stack).not.toContain('\n')
   expect(new Error('ours').stack).toContain('\n')
+})
+
+test('a refusal is one also where `node --frozen-intrinsics` has frozen Error', () => {
+  const own = Object.getOwnPropertyDescriptor(Error, 'stackTraceLimit')!
+  onTestFinished(() => void Object.defineProperty(Error, 'stackTraceLimit', own))
+  Object.defineProperty(Error, 'stackTraceLimit', { writable: false })
+  expect(new Refusal('rate_limited', 'too many').code).toBe('rate_limited')
 })

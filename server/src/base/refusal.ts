@@ -25,9 +25,9 @@ export class Refusal extends Error {
   ) {
     // Nobody reads its stack, and floods are refused: making that took a third of the work.
     const { stackTraceLimit } = Error
-    Error.stackTraceLimit = 0
+    Reflect.set(Error, 'stackTraceLimit', 0) // does not throw where it is frozen
     super(message)
-    Error.stackTraceLimit = stackTraceLimit
+    Reflect.set(Error, 'stackTraceLimit', stackTraceLimit)
     this.retryAfter = retryAfter
     this.code = code
     this.statusCode = statusCode
