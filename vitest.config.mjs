@@ -15,7 +15,7 @@ const alone = [
   'packages/client/test/{aborted-tasks,filter-in-auto,locks,memory,page,platforms}.test.ts',
   'packages/react-native/test/node.test.ts',
   'packages/client/test/store/file.test.ts',
-  'server/test/{anonymous-load,open-files}.test.ts',
+  'server/test/{anonymous-load,dripping,open-files}.test.ts',
   'packages/pointproofs/test/prover-threads.all.test.ts',
   'tests/costs/{hashes,memory}.test.ts',
   'tests/e2e/dom.test.ts',

@@ -1,6 +1,7 @@
 // Servers and witnesses that begin a reply and do not end it, where the platform's fetch has forgotten its signal: Node's does so once memory
 // is collected.
 
+import { setImmediate } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { PublishedServer } from '../dist/publisher/server.js'
 import { ReadTiles } from '../dist/publisher/tiles.js'
@@ -22,7 +23,11 @@ test.each<[string, () => Promise<unknown>]>([
   let isCancelled = false
   const body = new ReadableStream<Uint8Array>({
     start: stream => stream.enqueue(Uint8Array.of(0)),
-    pull: () => late.abort(new Error('it is late')),
+    pull: async stream => {
+      late.abort(new Error('it is late'))
+      await setImmediate()
+      if (!isCancelled) stream.close() // else a reader that waits would do so for ever
+    },
     cancel: () => {
       isCancelled = true
     },

@@ -1,5 +1,7 @@
 // The publisher's client for one server.
 
+import { Readable } from 'node:stream'
+import type { ReadableStream } from 'node:stream/web'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   BATCH_SIGNATURE_HEADER,
@@ -174,12 +176,7 @@ export class PublishedServer {
     let response: Response
     let bytes: Uint8Array
     try {
-      response = await this.#fetch(this.url + path, {
-        ...init,
-        redirect: 'error', // another server would answer
-        signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS),
-      })
-      bytes = await bodyOf(response, most)
+      ;({ response, bytes } = await fetched(this.url + path, init, most, TIMEOUT_MILLISECONDS, this.#fetch))
     } catch (error) {
       const { cause, message } = error as Error
       const why = (cause instanceof Error ? cause.message : message).trim()
@@ -227,14 +224,24 @@ function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '')
 }
 
-/** Reads the body; of a longer one the beginning, which no decoder accepts. */
-export async function bodyOf({ body }: Response, most: number): Promise<Uint8Array> {
+/** A reply and its body; of a longer one the beginning, which no decoder accepts. It takes `milliseconds` at most. */
+export async function fetched(
+  url: string,
+  init: RequestInit,
+  most: number,
+  milliseconds: number,
+  fetch = globalThis.fetch,
+): Promise<{ readonly response: Response; readonly bytes: Uint8Array }> {
+  const signal = AbortSignal.timeout(milliseconds)
+  const response = await fetch(url, { ...init, redirect: 'error', signal }) // redirected, another server would answer
   const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of body ?? []) {
+  let length = 0
+  // Once the reply has begun, Node's fetch forgets its signal as soon as memory is collected.
+  const body = response.body as ReadableStream<Uint8Array> | null
+  for await (const chunk of body === null ? [] : Readable.fromWeb(body, { signal })) {
     chunks.push(chunk)
-    bytes += chunk.length
-    if (bytes > most) break // which ends the request
+    length += chunk.length
+    if (length > most) break // which ends the request
   }
-  return new Uint8Array(Buffer.concat(chunks))
+  return { response, bytes: new Uint8Array(Buffer.concat(chunks)) }
 }

@@ -6,7 +6,7 @@ import { equalBytes, HASH_BYTES } from '@keyhush/protocol'
 import { type Checkpoint, leafHash, type Path, rootOf } from '@keyhush/protocol/log'
 import { PublishError } from '../base/errors.js'
 import { FOR_ALL, makeShown, writeWhole } from '../base/whole-file.js'
-import { bodyOf } from './server.js'
+import { fetched } from './server.js'
 
 const WIDTH = 256
 /** of a file that is read from a URL */
@@ -26,7 +26,7 @@ export class ReadTiles {
 
   /** Those of a folder, or below a URL. Reading throws PublishError if that does not reply. */
   static at(place: string): ReadTiles {
-    return new ReadTiles(name => (/^https?:\/\//.test(place) ? fetched(place, name) : readIn(place, name)))
+    return new ReadTiles(name => (/^https?:\/\//.test(place) ? fileAt(place, name) : readIn(place, name)))
   }
 
   /** Undefined: there is none. */
@@ -135,11 +135,10 @@ async function readIn(folder: string, name: string): Promise<Buffer | undefined>
   })
 }
 
-async function fetched(url: string, name: string): Promise<Uint8Array | undefined> {
+async function fileAt(url: string, name: string): Promise<Uint8Array | undefined> {
   const from = `${url.replace(/\/+$/, '')}/${name}`
   try {
-    const response = await fetch(from, { redirect: 'error', signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS) })
-    const bytes = await bodyOf(response, MOST_BYTES)
+    const { response, bytes } = await fetched(from, {}, MOST_BYTES, TIMEOUT_MILLISECONDS)
     if (response.status === 404) return undefined
     if (response.status === 200) return bytes
     throw new Error(`status ${response.status}`)

@@ -11,7 +11,7 @@ import {
   type Witness,
 } from '@keyhush/protocol/log'
 import { verifies } from '../base/ed25519.js'
-import { bodyOf } from './server.js'
+import { fetched } from './server.js'
 import { formatSubmission } from './submission.js'
 
 const TIMEOUT_MILLISECONDS = 10_000
@@ -48,10 +48,10 @@ export async function askWitness(
     const body = formatSubmission({ old, path, note })
     let [status, text] = [0, '']
     try {
-      const signal = AbortSignal.timeout(TIMEOUT_MILLISECONDS)
-      const response = await fetch(`${witness.url}/add-checkpoint`, { method: 'POST', body, redirect: 'error', signal })
+      const url = `${witness.url}/add-checkpoint`
+      const { response, bytes } = await fetched(url, { method: 'POST', body }, MOST_BYTES, TIMEOUT_MILLISECONDS, fetch)
       status = response.status
-      text = Buffer.from(await bodyOf(response, MOST_BYTES)).toString() // of a longer one the beginning, which is no signature
+      text = Buffer.from(bytes).toString() // of a longer one the beginning, which is no signature
     } catch (error) {
       const { cause, message } = error as Error
       return { reason: `expected a reply, got none (${cause instanceof Error ? cause.message : message})` }
