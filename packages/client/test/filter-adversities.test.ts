@@ -9,7 +9,7 @@ import { drive, ManualClock, rest, settle } from './support/clock.js'
 import { ABSENT, blobs, disk, lookups, marked, opened } from './support/filtered.js'
 import { Harness } from './support/harness.js'
 import { FakeLine } from './support/line.js'
-import { A, B, hang, Network, on } from './support/network.js'
+import { A, B, hang, having, late, Network, on } from './support/network.js'
 import { DAY, NOW, publisherKey } from './support/signed.js'
 import { type Directory, KEYS, pass, textOf } from './support/watched.js'
 
@@ -312,6 +312,18 @@ test.each([A, B])('a silent server does not hold up sync(): %s', async silent =>
   const begun = clock.now()
   await drive(map.sync())
   expect([map.filter?.epoch, clock.now() - begun]).toEqual([2, 2_000])
+})
+
+test.each([A, B])('a slow server is followed once it has replied, beside a frozen one: %s', async frozen => {
+  const directory = marked()
+  const { network, newest: first } = directory
+  const { map, clock, drive, harness } = await opened(directory, { mode: 'filter' })
+  network.misbehave[frozen] = having(frozen, network.signatures.slice(), first)
+  network.misbehave[frozen === A ? B : A] = late(clock, '/v1/manifest?generation=1&epoch=2', 3_000)
+  directory.publish({ [LATER]: 'come' })
+  await drive(map.sync().catch(() => {}))
+  await pass(harness, 5_000)
+  expect([map.filter?.epoch, map.excludes(LATER)]).toEqual([2, false])
 })
 
 describe.each(['instant', 'filter'] as const)('where no server can be reached, in mode %s', mode => {
