@@ -135,7 +135,6 @@ async function inTab<T>(browser: Browser, url: string, work: (tab: Page) => Prom
   try {
     const tab = await context.newPage()
     tab.setDefaultTimeout(120_000) // other tests run meanwhile
-    tab.setDefaultNavigationTimeout(120_000)
     await tab.goto(url)
     return await work(tab)
   } finally {
@@ -143,7 +142,7 @@ async function inTab<T>(browser: Browser, url: string, work: (tab: Page) => Prom
   }
 }
 
-const PATIENTLY = { polling: 100 }
+const POLLED = { polling: 100 }
 
 /** Of a page that is there; undefined: none. */
 async function faultOn(tab: Page, { title = '^works$', form = {} }: Setup): Promise<string | undefined> {
@@ -155,11 +154,11 @@ async function faultOn(tab: Page, { title = '^works$', form = {} }: Setup): Prom
       const text = document.querySelector('[role=status]')?.textContent
       return text !== before && text
     }
-    before = (await (await tab.waitForFunction(changed, PATIENTLY, before)).jsonValue()) as string
+    before = (await (await tab.waitForFunction(changed, POLLED, before)).jsonValue()) as string
     if (before !== expected) return `expected ${expected} of ${key}, got ${before}`
   }
   if (Object.keys(form).length > 0) return undefined
   const isThere = () => /^(works|failed)/.test(document.title) && document.title
-  const said = (await (await tab.waitForFunction(isThere, PATIENTLY)).jsonValue()) as string
+  const said = (await (await tab.waitForFunction(isThere, POLLED)).jsonValue()) as string
   return new RegExp(title).test(said) ? undefined : `expected a title like ${title}, got ${said}`
 }
